@@ -1,0 +1,1 @@
+"""When the jobs run: Prefect flows around them, and nothing else."""

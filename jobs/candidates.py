@@ -1,0 +1,106 @@
+"""What a reflector proposes: candidates and refusals, and the interface that every reflector has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from ..memory_store.events import Trace
+
+Kind = Literal["experience", "fact", "preference", "rule"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where in a trace something was said or happened."""
+
+    trace_id: str
+    event_id: str
+    #: The span of the event that says it, verbatim
+    quote: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A memory proposed by a reflection, not yet decided. Fields are those of the schema's CONTENT and STATE."""
+
+    kind: Kind
+    text: str
+    evidence: tuple[Evidence, ...]
+    #: When the statement began to hold, or the lesson was learned: the time of its evidence
+    valid_from: datetime
+    subject: str = ""
+    entities: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    attribute: str = ""
+    value: str = ""
+    trigger: str = ""
+    action: str = ""
+    avoid: str = ""
+    why: str = ""
+    not_when: str = ""
+    task_type: str = ""
+    task_id: str = ""
+    tool: str = ""
+    outcome: str = ""
+    error_code: str = ""
+    agent_role: str = ""
+    said_by: str = "reflection"
+    language: str = ""
+    quality: int = 3
+    importance: float = 0.5
+    confidence: float = 0.5
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something that was proposed and is not kept, and why. It becomes a row of the log, with decision `refuse`."""
+
+    candidate: Candidate
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reflection:
+    """What one look at a group of traces gave."""
+
+    candidates: tuple[Candidate, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    #: What was said, verbatim, as JSON
+    reply: str = ""
+    #: Why nothing could be made of it; empty when something could
+    error: str = ""
+    prompt_hash: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    #: Micro-dollars
+    cost: int = 0
+    latency_us: int = 0
+    #: Calls to the model, failed ones included
+    calls: int = 0
+
+
+@dataclass(frozen=True)
+class TraceGroup:
+    """Runs of one task. `fresh` is to be reflected on; `known` was before, and is here to be compared with."""
+
+    #: What the runs have in common: their task_id, or the trace's own id
+    key: str
+    fresh: tuple[Trace, ...]
+    known: tuple[Trace, ...] = field(default=())
+
+
+class Reflector(Protocol):
+    """Anything that makes lessons of traces. It must be picklable: workers of Ray call it."""
+
+    #: Name and version, such as "rules@1"; a new version may reflect on the same traces again
+    name: str
+
+    def reflect(self, group: TraceGroup) -> Reflection:
+        """Lessons of the fresh traces of a group.
+
+        Raises `BudgetExceeded` when the run's ceiling is reached; any other failure of one group is returned in
+        `Reflection.error`.
+        """
+        ...

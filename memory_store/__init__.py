@@ -1,0 +1,1 @@
+"""What is kept: the lake, the decision log and its fold, the LanceDB store, search and ranking."""

@@ -1,0 +1,262 @@
+"""The lake: immutable files in a folder or an S3 bucket, behind one small door.
+
+    ns=<namespace>/traces/day=<day>/<segment>.parquet   events
+    ns=<namespace>/gate/<name>.parquet                  which traces were reflected on, and why
+    ns=<namespace>/reflections/<name>.parquet           what reflectors said, verbatim
+    ns=<namespace>/reads/day=<day>/<name>.parquet       what was asked and returned
+    ns=<namespace>/runs/<run>.json                      one file a run
+    ns=<namespace>/inbox/<name>.parquet                 acts that have no place in the log yet
+    ns=<namespace>/log/<number>.parquet                 the decision log, gapless
+    ns=<namespace>/vectors/<embedder>/<name>.parquet    vectors of other models, by keyed hash of the text
+    current/<number>.json                               the newest names the generation that readers use
+
+*Put* writes a name that no one else uses; *create* claims a name and fails if it exists. Files appear whole.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PermissionDeniedError
+from obstore.store import LocalStore, S3Store
+
+from .errors import LakeError, UnsafeStore
+from .settings import Settings, check_namespace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_T = TypeVar("_T")
+
+#: Failures that another try may cure are tried again this often, waiting longer each time.
+_TRIES = 6
+#: Files read at once.
+_READERS = 8
+#: A file up to this size is fetched whole, even when only some columns are wanted.
+_WHOLE_BYTES = 1 << 20
+
+
+def namespace_path(namespace: str, *parts: str) -> str:
+    """The path of something inside a namespace.
+
+    >>> namespace_path("acme", "log", "000000000001.parquet")
+    'ns=acme/log/000000000001.parquet'
+    """
+    return "/".join((f"ns={check_namespace(namespace)}", *parts))
+
+
+def parquet_bytes(rows: pa.Table) -> bytes:
+    """A table as one Parquet file, zstd-compressed."""
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+class Lake:
+    """Files under one root. Safe to share between threads; open it anew after a fork."""
+
+    def __init__(self, store: LocalStore | S3Store, url: str) -> None:
+        self._store = store
+        #: Where the lake lies, for messages
+        self.url = url
+
+    @classmethod
+    def open(cls, settings: Settings) -> Lake:
+        """The lake of a home; a folder is made if it is missing. Raises `LakeError` if it can't be."""
+        url = f"{settings.home}/lake"
+        if settings.is_remote:
+            return cls(_s3_store(settings, url), url)
+        try:
+            Path(url).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LakeError(f"{url} can't be made ({error}): set HINDLAKE_HOME to a folder you can write") from error
+        return cls(LocalStore(prefix=url), url)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file under a name that no one else uses. Trying again is harmless."""
+        self._retry(lambda: obstore.put(self._store, path, data), f"write {path}")
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Claim a name: True if the file holds exactly these bytes now, False if someone else's are there.
+
+        A lost reply is no doubt: when the name is taken, what lies there is compared with what was sent, so bytes
+        that must be told from another writer's have to differ from them (put the writer's id inside).
+        """
+
+        def claim() -> bool:
+            try:
+                obstore.put(self._store, path, data, mode="create")
+            except AlreadyExistsError:
+                return self.get(path) == data
+            return True
+
+        return self._retry(claim, f"create {path}")
+
+    def get(self, path: str) -> bytes:
+        """The bytes of a file. Raises `FileNotFoundError` if there is none."""
+        return self._retry(lambda: bytes(obstore.get(self._store, path).bytes()), f"read {path}")
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+        try:
+            self._retry(lambda: obstore.head(self._store, path), f"look for {path}")
+        except FileNotFoundError:
+            return False
+        return True
+
+    def names(self, prefix: str, after: str = "") -> list[str]:
+        """Paths below a folder, sorted, those up to and including `after` left out."""
+
+        def walk() -> list[str]:
+            found: list[str] = []
+            for chunk in obstore.list(self._store, prefix=prefix, offset=after or None):
+                found.extend(entry["path"] for entry in chunk)
+            return sorted(found)
+
+        return self._retry(walk, f"list {prefix}")
+
+    def folders(self, prefix: str = "") -> list[str]:
+        """Paths of the folders directly below a folder, sorted."""
+        result = self._retry(lambda: obstore.list_with_delimiter(self._store, prefix=prefix or None), f"list {prefix}")
+        return sorted(str(path) for path in result["common_prefixes"])
+
+    def namespaces(self) -> list[str]:
+        """Every namespace that has a file."""
+        return [path.removeprefix("ns=") for path in self.folders() if path.startswith("ns=")]
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files; one that is gone already is fine."""
+        for path in paths:
+            try:
+                self._retry(lambda path=path: obstore.delete(self._store, path), f"delete {path}")  # type: ignore[misc]
+            except FileNotFoundError:
+                continue
+
+    def put_table(self, path: str, rows: pa.Table) -> None:
+        """`put` a table as Parquet."""
+        self.put(path, parquet_bytes(rows))
+
+    def create_table(self, path: str, rows: pa.Table) -> bool:
+        """`create` a table as Parquet."""
+        return self.create(path, parquet_bytes(rows))
+
+    def read_table(self, path: str, columns: list[str] | None = None) -> pa.Table:
+        """A Parquet file as a table. With `columns`, only these are fetched, and those it lacks are left out.
+
+        Raises `FileNotFoundError`, or `LakeError` if the file is no Parquet.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            source: Any = _Ranges(self._store, path) if columns is not None and self._is_big(path) else None
+            file = pq.ParquetFile(source or pa.BufferReader(self.get(path)))
+            if columns is None:
+                return file.read()
+            present = set(file.schema_arrow.names)
+            return file.read(columns=[name for name in columns if name in present])
+        except pa.ArrowInvalid as error:
+            raise LakeError(
+                f"{self.url}/{path} is damaged ({error}): bring it back from a backup, or move it away and run "
+                "`hindlake rebuild`"
+            ) from error
+
+    def read_tables(self, paths: list[str], columns: list[str] | None = None) -> Iterator[tuple[str, pa.Table]]:
+        """Files one after another, in order, several fetched at once; one that was deleted meanwhile is skipped."""
+
+        def read(path: str) -> pa.Table | None:
+            try:
+                return self.read_table(path, columns)
+            except FileNotFoundError:
+                return None
+
+        if len(paths) == 1:
+            if (only := read(paths[0])) is not None:
+                yield paths[0], only
+            return
+        with ThreadPoolExecutor(_READERS) as pool:
+            for start in range(0, len(paths), 256):
+                some = paths[start : start + 256]
+                for path, rows in zip(some, pool.map(read, some), strict=True):
+                    if rows is not None:
+                        yield path, rows
+
+    def check_conditional_writes(self) -> None:
+        """Prove that *create* fails on a name that is taken; raise `UnsafeStore` if it does not."""
+        path = f"probe/{time.time_ns()}-{random.getrandbits(64):x}"
+        try:
+            if not self.create(path, b"1") or self.create(path, b"2"):
+                raise UnsafeStore(
+                    f"{self.url} ignores conditional writes (If-None-Match), so two writers could overwrite each "
+                    "other's decisions: use a store that honours them, such as Amazon S3, SeaweedFS or MinIO"
+                )
+        finally:
+            self.delete([path])
+
+    def _is_big(self, path: str) -> bool:
+        return self._retry(lambda: obstore.head(self._store, path), f"look for {path}")["size"] > _WHOLE_BYTES
+
+    def _retry(self, act: Callable[[], _T], what: str) -> _T:
+        for attempt in range(_TRIES):
+            try:
+                return act()
+            except PermissionDeniedError as error:
+                raise LakeError(f"not allowed to {what} in {self.url}: check permissions and credentials") from error
+            except NotSupportedError as error:
+                raise UnsafeStore(f"{self.url} does not support conditional writes: {error}") from error
+            except (BaseError, TimeoutError, ConnectionError) as error:
+                if attempt == _TRIES - 1:
+                    reason = str(error).split("\n", 1)[0]
+                    raise LakeError(f"can't {what} in {self.url}, tried {_TRIES} times: {reason}") from error
+                time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
+        raise AssertionError("unreachable")
+
+
+class _Ranges(io.RawIOBase):
+    """A file of the lake that fetches only the bytes that are asked for."""
+
+    def __init__(self, store: LocalStore | S3Store, path: str) -> None:
+        self._reader = obstore.open_reader(store, path)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        return bytes(self._reader.read(None if size < 0 else size))
+
+
+def s3_options(settings: Settings) -> dict[str, Any]:
+    """Options of an S3 client, as obstore and LanceDB both name them; what is empty comes from AWS_* variables."""
+    s3 = settings.s3
+    options = {
+        "aws_endpoint": s3.endpoint,
+        "aws_region": s3.region,
+        "aws_access_key_id": s3.access_key_id,
+        "aws_secret_access_key": s3.secret_access_key.get_secret_value(),
+        "allow_http": "true" if s3.endpoint.startswith("http://") else "",
+    }
+    return {name: value for name, value in options.items() if value}
+
+
+def _s3_store(settings: Settings, url: str) -> S3Store:
+    options = s3_options(settings)
+    allow_http = bool(options.pop("allow_http", ""))
+    return S3Store.from_url(url, config=options, client_options={"allow_http": allow_http})

@@ -1,0 +1,1 @@
+"""What an agent touches: the Recorder writes traces, Memory recalls what was learned from them."""
