@@ -1,0 +1,258 @@
+"""The decision log of a namespace, and how acts get their place in it.
+
+`ns=<ns>/log/<number>.parquet`, numbered from 1 without a gap, never deleted. Rows carry `seq`, their place in the
+namespace's log. A number is claimed only by *create*, so two settlers can never both write it; the one that lost
+reads what the winner wrote and starts over.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .errors import LakeError
+from .inbox import inbox_paths
+from .lake import Lake, namespace_path
+from .schema import STATE, arrow_schema, conform
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Inbox files that one settle takes; more are taken by the next.
+SETTLE_FILES = 1000
+
+_STATE = tuple(column.name for column in STATE)
+_KEYS = ["act", "seq", "id", "decision", "verdict", *_STATE]
+#: Decisions that are about no memory that must exist.
+_FREE = {"add", "refuse", "alias"}
+
+
+def log_path(namespace: str, number: int) -> str:
+    """The path of a file of the log.
+
+    >>> log_path("acme", 7)
+    'ns=acme/log/000000000007.parquet'
+    """
+    return namespace_path(namespace, "log", f"{number:012d}.parquet")
+
+
+def log_paths(lake: Lake, namespace: str, after: int = 0) -> list[str]:
+    """The files of the log with a number above `after`, in order. Raises `LakeError` where one is missing."""
+    paths = lake.names(namespace_path(namespace, "log"), log_path(namespace, after) if after else "")
+    for number, path in enumerate(paths, after + 1):
+        if path != log_path(namespace, number):
+            raise LakeError(
+                f"the log of {namespace} lacks {log_path(namespace, number)}: bring it back from a backup; "
+                "nothing after it can be trusted"
+            )
+    return paths
+
+
+def read_log(lake: Lake, namespace: str, after_seq: int = 0, columns: list[str] | None = None) -> pa.Table:
+    """Rows of the log with a `seq` above `after_seq`, in order, refused ones included.
+
+    Files are read from the newest back until one lies wholly before, so a reader that is nearly up to date reads little.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = None if columns is None else list(dict.fromkeys(["seq", *columns]))
+    paths = log_paths(lake, namespace)
+    tables: list[pa.Table] = []
+    if after_seq == 0:
+        tables = [rows for _, rows in lake.read_tables(paths, wanted)]
+    else:
+        for path in reversed(paths):
+            rows = lake.read_table(path, wanted)
+            newer = rows.filter(pc.greater(rows.column("seq"), after_seq))
+            if newer.num_rows:
+                tables.insert(0, newer)
+            if newer.num_rows < rows.num_rows or (rows.num_rows and rows.column("seq")[0].as_py() == after_seq + 1):
+                break
+    schema = arrow_schema("log")
+    if wanted is not None:
+        schema = pa.schema([schema.field(name) for name in wanted])
+    if not tables:
+        return schema.empty_table()
+    whole = pa.concat_tables(tables, promote_options="default")
+    return whole.select(schema.names).cast(schema) if wanted else conform(whole, "log")
+
+
+def head(lake: Lake, namespace: str) -> tuple[int, int]:
+    """The number of the newest file of the log and the `seq` of its last row; (0, 0) when there is none."""
+    paths = log_paths(lake, namespace)
+    if not paths:
+        return 0, 0
+    return len(paths), _last_seq(lake.read_table(paths[-1], ["seq"]))
+
+
+def _last_seq(rows: pa.Table) -> int:
+    return int(rows.column("seq")[-1].as_py())
+
+
+@dataclass
+class SettleReport:
+    """What one settle did. `accepted + refused + dropped` is the number of acts that it found."""
+
+    #: Acts that were accepted
+    accepted: list[str] = field(default_factory=list)
+    #: Acts that were refused, and why
+    refused: dict[str, str] = field(default_factory=dict)
+    #: Acts that were in the log already
+    dropped: list[str] = field(default_factory=list)
+    #: Inbox files that can't be read; they stay where they are
+    damaged: list[str] = field(default_factory=list)
+    #: `seq` of the last row of the log
+    seq: int = 0
+
+    def add(self, other: SettleReport) -> None:
+        """Count another report in."""
+        self.accepted += other.accepted
+        self.refused |= other.refused
+        self.dropped += other.dropped
+        self.damaged = other.damaged
+        self.seq = other.seq
+
+
+def settle(lake: Lake, namespace: str) -> SettleReport:
+    """Give every act of the inbox its place in the log, or refuse it with a reason. Any process may, at any time.
+
+    Nothing is lost or doubled by a crash: before the log file is created nothing has happened, and what is left in
+    the inbox after it is recognised by its act. Losing the race for a number means starting over.
+    """
+    report = SettleReport()
+    damaged: set[str] = set()
+    while True:
+        step = _settle_once(lake, namespace, damaged)
+        if step is None:
+            continue
+        report.add(step)
+        if not (step.accepted or step.refused or step.dropped or set(step.damaged) - damaged):
+            return report
+        damaged.update(step.damaged)
+
+
+def _settle_once(lake: Lake, namespace: str, damaged: set[str]) -> SettleReport | None:
+    import pyarrow as pa
+
+    number, seq = head(lake, namespace)
+    paths = [path for path in inbox_paths(lake, namespace) if path not in damaged]
+    # User acts first, so that what a user said wins over what a run proposes in the same breath.
+    paths = sorted(paths, key=lambda path: (not path.rsplit("/", 1)[1].startswith("u-"), path))[:SETTLE_FILES]
+    report = SettleReport(damaged=sorted(damaged), seq=seq)
+    if not paths:
+        return report
+    tables: list[pa.Table] = []
+    read: list[str] = []
+    for path in paths:
+        try:
+            rows = lake.read_table(path)
+        except FileNotFoundError:
+            continue
+        except LakeError:
+            report.damaged.append(path)
+            continue
+        tables.append(conform(rows, "log"))
+        read.append(path)
+    if not tables:
+        return report
+    inbox = pa.concat_tables(tables)
+    verdicts, order = _judge(lake, namespace, inbox, seq, report)
+    if order:
+        rows = inbox.take(pa.array(order, pa.int64()))
+        acts = rows.column("act").to_pylist()
+        numbers = pa.array(range(seq + 1, seq + 1 + len(order)), pa.int64())
+        said = rows.column("reason").to_pylist()
+        reasons = [verdicts[act] or reason or "" for act, reason in zip(acts, said, strict=True)]
+        rows = _with(rows, "seq", numbers)
+        rows = _with(rows, "verdict", pa.array(["refused" if verdicts[act] else "accepted" for act in acts]))
+        rows = _with(rows, "reason", pa.array(reasons))
+        if not lake.create_table(log_path(namespace, number + 1), rows):
+            return None
+        report.seq = seq + len(order)
+    lake.delete(read)
+    return report
+
+
+def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.schema.field(at), values)
+
+
+class _Known:
+    """What the log says about the acts and memories that an inbox names."""
+
+    def __init__(self, lake: Lake, namespace: str, inbox: pa.Table) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self.acts: set[str] = set()
+        self.added: set[str] = set()
+        self.purged: set[str] = set()
+        self.changed: dict[str, dict[str, int]] = defaultdict(dict)
+        ids, acts = pc.unique(inbox.column("id")), pc.unique(inbox.column("act"))
+        for _, raw in lake.read_tables(log_paths(lake, namespace), _KEYS):
+            hit = pc.or_(pc.is_in(raw.column("id"), value_set=ids), pc.is_in(raw.column("act"), value_set=acts))
+            rows: pa.Table = raw.filter(hit)
+            for row in rows.to_pylist():
+                self.acts.add(row["act"])
+                if row["verdict"] == "accepted":
+                    self.note(row, row["seq"])
+
+    def note(self, row: dict[str, Any], seq: int) -> None:
+        """Take an accepted row into account."""
+        if row["decision"] == "add":
+            self.added.add(row["id"])
+        elif row["decision"] == "purge":
+            self.purged.add(row["id"])
+        if row["decision"] != "refuse":
+            self.changed[row["id"]].update({name: seq for name in _STATE if row.get(name) is not None})
+
+
+def _judge(
+    lake: Lake, namespace: str, inbox: pa.Table, seq: int, report: SettleReport
+) -> tuple[dict[str, str], list[int]]:
+    """The reason for which each act is refused ("" if it is accepted), and the rows to log, in order."""
+    known = _Known(lake, namespace, inbox)
+    rows = inbox.select([*_KEYS, "read_to"]).to_pylist()
+    by_act: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        by_act.setdefault(row["act"], []).append(place)
+    verdicts: dict[str, str] = {}
+    order: list[int] = []
+    for act, places in by_act.items():
+        if act in known.acts:
+            report.dropped.append(act)
+            continue
+        reason = _objection([rows[place] for place in places], known)
+        verdicts[act] = reason
+        if reason:
+            report.refused[act] = reason
+        else:
+            report.accepted.append(act)
+        for place in places:
+            order.append(place)
+            if not reason:
+                known.note(rows[place], seq + len(order))
+    return verdicts, order
+
+
+def _objection(rows: Sequence[dict[str, Any]], known: _Known) -> str:
+    """Why an act must be refused as a whole; empty if nothing speaks against it."""
+    own = {row["id"] for row in rows if row["decision"] == "add"}
+    for row in rows:
+        decision, id, read_to = row["decision"], row["id"], row["read_to"]
+        if id in known.purged:
+            return f"{id} was purged"
+        if decision == "add" and id in known.added:
+            return f"{id} exists already"
+        if decision not in _FREE and id not in known.added and id not in own:
+            return f"{id} does not exist"
+        if read_to is not None and decision not in _FREE:
+            changed = known.changed.get(id, {})
+            late = [name for name in _STATE if row[name] is not None and changed.get(name, 0) > read_to]
+            if late:
+                return f"{', '.join(late)} of {id} changed after the proposer had read"
+    return ""
