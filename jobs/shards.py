@@ -1,0 +1,100 @@
+"""The door to Ray: one function over many shards, in a plain loop or on workers, the same results in the same order."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from ..memory_store.errors import MissingExtra
+from ..memory_store.settings import Settings
+
+Engine = Literal["auto", "loop", "ray"]
+Shard = TypeVar("Shard")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Placed(Generic[Result]):
+    """What a shard gave, and where it was worked on."""
+
+    result: Result
+    #: loop or ray
+    engine: str
+    #: Host and process that did it
+    host: str
+    pid: int
+
+
+def choose_engine(settings: Settings, engine: Engine, items: int) -> Literal["loop", "ray"]:
+    """Where work of this size runs: Ray starts in seconds, so small work stays in this process unless asked."""
+    if engine != "auto":
+        return engine
+    return "ray" if settings.ray_address or items >= settings.jobs.ray_from_traces else "loop"
+
+
+def map_shards(
+    function: Callable[[Shard], Result], shards: Sequence[Shard], settings: Settings, engine: Literal["loop", "ray"]
+) -> Iterator[Placed[Result]]:
+    """Apply a picklable function to every shard, and yield the results in the order of the shards.
+
+    On Ray a shard whose worker died is tried again, twice; an error that the function raises is raised here as it
+    is. No more shards are in flight than twice the workers, so results don't pile up.
+    """
+    if engine == "loop":
+        for shard in shards:
+            yield _place(function, shard, "loop")
+        return
+    yield from _on_ray(function, shards, settings)
+
+
+def _place(function: Callable[[Shard], Result], shard: Shard, engine: str) -> Placed[Result]:
+    return Placed(function(shard), engine, socket.gethostname(), os.getpid())
+
+
+def _on_ray(
+    function: Callable[[Shard], Result], shards: Sequence[Shard], settings: Settings
+) -> Iterator[Placed[Result]]:
+    try:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        import ray
+    except ImportError:
+        raise MissingExtra.needs("ray", "jobs") from None
+    started = not ray.is_initialized()
+    if started:
+        _start(ray, settings)
+    try:
+        task = ray.remote(num_cpus=1, max_retries=2)(_place)
+        limit = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        waiting: list[Any] = []
+        for shard in shards:
+            waiting.append(task.remote(function, shard, "ray"))
+            if len(waiting) >= limit:
+                yield _result(ray, waiting.pop(0))
+        for reference in waiting:
+            yield _result(ray, reference)
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _start(ray: Any, settings: Settings) -> None:
+    if settings.ray_address:
+        ray.init(address=settings.ray_address, log_to_driver=False, logging_level="ERROR")
+        return
+    ray.init(
+        num_cpus=settings.jobs.ray_workers or os.cpu_count() or 1,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        object_store_memory=200 * 2**20,
+    )
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise (error.cause if isinstance(error.cause, Exception) else error) from None
