@@ -36,28 +36,45 @@ def trace_paths(lake: Lake, namespace: str) -> list[str]:
     return lake.names(namespace_path(namespace, "traces"))
 
 
+#: A column that `scan_events` can add: the file that an event lies in.
+PATH = "path"
+
+
 def scan_events(lake: Lake, namespace: str, columns: list[str]) -> pa.Table:
-    """Some columns of every event of a namespace, each event once. `trace_id` and `event_id` are always there."""
+    """Some columns of every event of a namespace, each event once. `trace_id` and `event_id` are always there.
+
+    The column `PATH` may be asked for too.
+    """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     from .schema import arrow_schema
 
     wanted = list(dict.fromkeys(["trace_id", "event_id", *columns]))
-    schema = pa.schema([arrow_schema("events").field(name) for name in wanted])
-    tables = [rows for _, rows in lake.read_tables(trace_paths(lake, namespace), wanted)]
-    if not tables:
-        return schema.empty_table()
-    rows = pa.concat_tables(tables, promote_options="default")
-    rows = pa.Table.from_arrays(
-        [
-            rows.column(field.name).cast(field.type)
-            if field.name in rows.column_names
-            else pa.nulls(rows.num_rows, field.type)
-            for field in schema
-        ],
-        schema=schema,
+    schema = pa.schema(
+        [pa.field(PATH, pa.string()) if name == PATH else arrow_schema("events").field(name) for name in wanted]
     )
+    stored = [name for name in wanted if name != PATH]
+    tables = []
+    for path, rows in lake.read_tables(trace_paths(lake, namespace), stored):
+        named = rows.append_column(PATH, pa.array([path] * rows.num_rows, pa.string())) if PATH in wanted else rows
+        tables.append(
+            pa.Table.from_arrays(
+                [
+                    named.column(field.name).cast(field.type)
+                    if field.name in named.column_names
+                    else pa.nulls(named.num_rows, field.type)
+                    for field in schema
+                ],
+                schema=schema,
+            )
+        )
+    return _each_once(pa.concat_tables(tables)) if tables else schema.empty_table()
+
+
+def _each_once(rows: pa.Table) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     numbered = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
     first = numbered.group_by("event_id").aggregate([("_row", "min")]).column("_row_min")
     if len(first) == rows.num_rows:
@@ -65,19 +82,29 @@ def scan_events(lake: Lake, namespace: str, columns: list[str]) -> pa.Table:
     return rows.take(first.take(pc.sort_indices(first)))
 
 
-def read_traces(lake: Lake, namespace: str, trace_ids: Iterable[str]) -> list[Trace]:
-    """Whole traces by id, ordered by start; ids that the lake does not hold are left out."""
+def read_traces(
+    lake: Lake, namespace: str, trace_ids: Iterable[str], paths: Sequence[str] | None = None
+) -> list[Trace]:
+    """Whole traces by id, ordered by start; ids that the lake does not hold are left out.
+
+    `paths` are the files that the traces lie in, where the caller knows; a file that compaction has taken away
+    meanwhile makes this look everywhere.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     wanted = pa.array(sorted(set(trace_ids)), pa.string())
+    if paths is None:
+        paths = [
+            path
+            for path, rows in lake.read_tables(trace_paths(lake, namespace), ["trace_id"])
+            if pc.any(pc.is_in(rows.column("trace_id"), value_set=wanted)).as_py()
+        ]
     events: list[Event] = []
-    paths = trace_paths(lake, namespace)
-    hits = [
-        path
-        for path, rows in lake.read_tables(paths, ["trace_id"])
-        if pc.any(pc.is_in(rows.column("trace_id"), value_set=wanted)).as_py()
-    ]
-    for _, rows in lake.read_tables(hits):
+    read = 0
+    for _, rows in lake.read_tables(list(paths)):
+        read += 1
         events.extend(events_of(rows.filter(pc.is_in(rows.column("trace_id"), value_set=wanted))))
+    if read < len(paths):
+        return read_traces(lake, namespace, wanted.to_pylist())
     return group_traces(events)

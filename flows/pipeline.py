@@ -1,0 +1,45 @@
+"""The steps of each flow as plain functions: what the command line runs at once and Prefect runs on schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..jobs.collect import CollectReport, collect
+from ..jobs.reflect import ReflectReport, reflect
+from ..jobs.reflectors import Name, reflector_of
+from ..jobs.shards import Engine
+from ..memory_store.clock import Clock
+from ..memory_store.lake import Lake
+from ..memory_store.settings import Settings
+
+
+def run_collect(settings: Settings, clock: Clock) -> CollectReport:
+    """Bring what recorders on this machine have logged into the lake."""
+    return collect(Lake.open(settings), settings, clock)
+
+
+def run_reflect(
+    settings: Settings,
+    clock: Clock,
+    *,
+    version: str,
+    namespaces: Sequence[str] | None = None,
+    reflector: Name = "auto",
+    engine: Engine = "auto",
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReflectReport:
+    """Collect, then reflect on every trace that is ready, in the namespaces named, or in all."""
+    run_collect(settings, clock)
+    lake = Lake.open(settings)
+    return reflect(
+        lake,
+        settings,
+        clock,
+        reflector_of(settings, lake, reflector),
+        version=version,
+        namespaces=namespaces,
+        engine=engine,
+        dry_run=dry_run,
+        progress=progress,
+    )

@@ -1,0 +1,153 @@
+"""From candidates to decisions in the log: resolve, propose, settle, look at the verdicts, try again what changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..memory_store.clock import Clock
+from ..memory_store.embedders import Embedder
+from ..memory_store.generations import fold_to_head
+from ..memory_store.ids import derive_id
+from ..memory_store.inbox import Row, write_proposals
+from ..memory_store.lake import Lake
+from ..memory_store.log import read_log, settle
+from ..memory_store.predicates import Filter, predicate
+from ..memory_store.tables import Tables
+from .resolve import COLUMNS, resolve
+
+#: Kinds that resolve compares; an episode is its trace and needs no comparing.
+KINDS = ("experience", "fact", "preference", "rule")
+#: How often acts that were refused because something changed meanwhile are decided anew.
+_ROUNDS = 4
+#: Rows of one file of proposals.
+_FILE_ROWS = 20_000
+
+
+@dataclass
+class Outcome:
+    """What became of what was proposed."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    rows: list[Row] = field(default_factory=list)
+
+
+class Proposer:
+    """Proposes for one run in one namespace, against the tables of the generation in use."""
+
+    def __init__(
+        self, lake: Lake, tables: Tables, embedder: Embedder, namespace: str, run_id: str, clock: Clock
+    ) -> None:
+        self._lake, self._tables, self._embedder = lake, tables, embedder
+        self._namespace, self._run_id, self._clock = namespace, run_id, clock
+        #: Place in the log up to which decisions are based
+        self.read_to = 0
+
+    def catch_up(self) -> None:
+        """Settle what waits and fold it, so that decisions rest on all that is known."""
+        settle(self._lake, self._namespace)
+        self.read_to = fold_to_head(self._lake, self._tables, self._namespace, self._embedder)
+
+    def pending(self) -> list[Row]:
+        """Memories that were written and not compared with the others yet."""
+        return self._stored(("pending",))
+
+    def propose(
+        self,
+        candidates: Sequence[Row],
+        pending: Sequence[Row],
+        plain: Sequence[Row],
+        *,
+        single_valued: frozenset[str],
+        dry_run: bool = False,
+    ) -> Outcome:
+        """Decide on candidates and pending memories, and put the decisions into the log.
+
+        `plain` are acts that need no comparing (episodes, refusals), one row each. Of the counts, candidates =
+        added + merged + superseded + known, and pending = activated + pending_merged + pending_superseded.
+        """
+        self.catch_up()
+        outcome = Outcome()
+        todo = list({row["id"]: row for row in candidates}.values())
+        outcome.counts.update(candidates=len(candidates), known=len(candidates) - len(todo), pending=len(pending))
+        existing = self._existing(todo)
+        outcome.counts["known"] += len(existing)
+        todo = [row for row in todo if row["id"] not in existing]
+        plain = list({row["id"]: row for row in plain}.values())
+        existing = self._existing(plain)
+        fresh = [row for row in plain if row["id"] not in existing]
+        self._submit([self._act([row]) for row in fresh], dry_run, outcome)
+        outcome.counts["episodes"] = sum(row["decision"] == "add" for row in fresh)
+        outcome.counts["refused"] = sum(row["decision"] == "refuse" for row in fresh)
+        waiting = list(pending)
+        for _ in range(_ROUNDS):
+            decided = resolve(todo, waiting, self._stored(("active", "superseded")), single_valued=single_valued)
+            acts = {id: self._act(rows) for id, rows in decided.items()}
+            refused = self._submit(list(acts.values()), dry_run, outcome)
+            new = {row["id"] for row in todo}
+            _count(outcome.counts, {id: rows for id, rows in acts.items() if rows[0]["act"] not in refused}, new)
+            again = {id for id, rows in acts.items() if rows[0]["act"] in refused}
+            todo = [row for row in todo if row["id"] in again]
+            waiting = [row for row in waiting if row["id"] in again]
+            if not todo and not waiting:
+                break
+            self.catch_up()
+            gone = self._existing(todo)
+            outcome.counts["known"] += len(gone)
+            todo = [row for row in todo if row["id"] not in gone]
+            still = {row["id"] for row in self.pending()}
+            waiting = [row for row in waiting if row["id"] in still]
+        outcome.counts["unsettled"] = len(todo) + len(waiting)
+        return outcome
+
+    def _stored(self, states: tuple[str, ...]) -> list[Row]:
+        where = predicate(Filter(namespaces=(self._namespace,), kinds=KINDS, states=states))
+        return self._tables.scan(where, list(COLUMNS)).to_pylist()
+
+    def _existing(self, rows: Sequence[Row]) -> set[str]:
+        """Ids of rows that the log holds: memories added before, and refusals made before."""
+        if not rows:
+            return set()
+        decisions = pa.array(sorted({row["decision"] for row in rows}), pa.string())
+        logged = read_log(self._lake, self._namespace, 0, ["id", "verdict", "decision"])
+        logged = logged.filter(pc.equal(logged.column("verdict"), "accepted"))
+        logged = logged.filter(pc.is_in(logged.column("decision"), value_set=decisions))
+        hit = pc.is_in(logged.column("id"), value_set=pa.array([row["id"] for row in rows], pa.string()))
+        return set(logged.filter(hit).column("id").to_pylist())
+
+    def _act(self, rows: list[Row]) -> list[Row]:
+        """Rows as one act, named for what it is about and for what was known: decided anew, it is a new act."""
+        act = rows[0].get("act") or derive_id(self._namespace, "act", rows[0]["id"], self.read_to)
+        envelope = {"act": act, "at": self._clock.now(), "run": self._run_id, "read_to": self.read_to}
+        return [{**row, **envelope} for row in rows]
+
+    def _submit(self, acts: list[list[Row]], dry_run: bool, outcome: Outcome) -> set[str]:
+        """Write acts into the inbox, settle, and return those that were refused."""
+        rows = [row for act in acts for row in act]
+        outcome.rows += rows
+        if not rows or dry_run:
+            return set()
+        start = 0
+        while start < len(acts):
+            some: list[Row] = []
+            while start < len(acts) and len(some) + len(acts[start]) <= max(_FILE_ROWS, len(acts[start])):
+                some += acts[start]
+                start += 1
+            write_proposals(self._lake, self._namespace, some)
+        settle(self._lake, self._namespace)
+        logged = read_log(self._lake, self._namespace, self.read_to, ["act", "verdict"])
+        logged = logged.filter(pc.equal(logged.column("verdict"), "refused"))
+        return set(logged.column("act").to_pylist()) & {row["act"] for row in rows}
+
+
+def _count(counts: Counter[str], acts: dict[str, list[Row]], new: set[str]) -> None:
+    for id, rows in acts.items():
+        own = [row for row in rows if row["id"] == id and row["decision"] != "add"]
+        end = own[-1]["state"]
+        name = {"active": "added", "merged": "merged", "superseded": "superseded"}[end]
+        counts[name if id in new else {"added": "activated"}.get(name, f"pending_{name}")] += 1
+        counts["superseding"] += any(row["decision"] == "supersede" and row["id"] != id for row in rows)

@@ -1,0 +1,166 @@
+"""Resolve: memories that want in meet those that are there. Pure: rows in, decisions out.
+
+Only what is sure is joined: the same words are merged into the memory that had them first; a new value of an
+attribute of the same subject supersedes the old one. Everything else stands beside what is there (in doubt, distinct).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ..memory_store.clock import END_OF_TIME
+from ..memory_store.inbox import Row
+
+#: Columns of the store that resolving looks at.
+COLUMNS = (
+    "id", "seq", "kind", "subject", "text", "attribute", "value", "state", "valid_from", "valid_to", "superseded_by",
+)  # fmt: skip
+_LIVE = ("pending", "active")
+_SLOT_KINDS = ("fact", "preference")
+_NOISE = re.compile(r"[\s\W_]+", re.UNICODE)
+
+
+def normal_text(text: str) -> str:
+    """A text as it is compared: one width, one case, no spaces and no punctuation, signs of numbers kept.
+
+    >>> normal_text("Ｂｕｄｇｅｔ: 8,000 €!") == normal_text("budget 8000€")
+    True
+    >>> normal_text("-5") == normal_text("5")
+    False
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = re.sub(r"(?<=\d)[,_](?=\d{3})", "", folded)
+    return _NOISE.sub(lambda match: _kept(match.group()), folded)
+
+
+def _kept(noise: str) -> str:
+    return "".join(sign for sign in noise if sign in "-+%.<>=≠~" or unicodedata.category(sign) in ("Sc", "So"))
+
+
+@dataclass
+class _Slot:
+    """The values that one attribute of one subject has had, by the time since when they hold."""
+
+    rows: list[Row]
+
+    def around(self, since: datetime) -> tuple[Row | None, Row | None]:
+        """The value before a time (or at it), and the next one after it."""
+        place = bisect_right([row["valid_from"] for row in self.rows], since)
+        return (self.rows[place - 1] if place else None), (self.rows[place] if place < len(self.rows) else None)
+
+    def insert(self, row: Row) -> None:
+        place = bisect_right([other["valid_from"] for other in self.rows], row["valid_from"])
+        self.rows.insert(place, row)
+
+
+class _Known:
+    """What is in the store, and what this call has decided since."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.twins: dict[tuple[str, str, str], Row] = {}
+        self.slots: dict[tuple[str, str], _Slot] = defaultdict(lambda: _Slot([]))
+        for row in sorted(rows, key=_order):
+            self.take(dict(row))
+
+    def take(self, row: Row) -> None:
+        if row["state"] in _LIVE:
+            self.twins.setdefault(_twin_key(row), row)
+        if _has_slot(row) and row["state"] in (*_LIVE, "superseded"):
+            self.slots[_slot_key(row)].insert(row)
+
+
+def _order(row: Row) -> tuple[datetime, str]:
+    return row["valid_from"], row["id"]
+
+
+def _twin_key(row: Row) -> tuple[str, str, str]:
+    return row["kind"], row["subject"], normal_text(row["text"])
+
+
+def _has_slot(row: Row) -> bool:
+    return row["kind"] in _SLOT_KINDS and bool(row["subject"] and row["attribute"] and row["value"])
+
+
+def _slot_key(row: Row) -> tuple[str, str]:
+    return row["subject"], row["attribute"]
+
+
+def resolve(candidates: Sequence[Row], pending: Sequence[Row], known: Sequence[Row], *, single_valued: frozenset[str]) -> dict[str, list[Row]]:
+    """Decide on candidates (rows that add a memory) and on pending memories (rows of the store).
+
+    Returns, by memory id, the rows that the decision on it consists of, without `act`, `run`, `at` and `read_to`.
+    `known` are the memories of the same kinds that the store holds, live and superseded, the pending ones left out;
+    `single_valued` names the attributes that have one value at a time. Earlier statements are decided first, so that the result does not depend on the order given.
+    """
+    store = _Known(known)
+    decided: dict[str, list[Row]] = {}
+    incoming = [(row, True) for row in candidates] + [(row, False) for row in pending]
+    for row, is_new in sorted(incoming, key=lambda pair: _order(pair[0])):
+        if row["id"] in decided:
+            continue
+        rows = [dict(row)] if is_new else []
+        rows += _decide(dict(row), store, single_valued)
+        if rows:
+            decided[row["id"]] = rows
+    return decided
+
+
+def _decide(row: Row, store: _Known, single_valued: frozenset[str]) -> list[Row]:
+    if _has_slot(row) and row["attribute"] in single_valued:
+        return _decide_slot(row, store)
+    twin = store.twins.get(_twin_key(row))
+    if twin is not None and twin["id"] != row["id"]:
+        return [_merged(row, twin, "says the same in the same words")]
+    return _activated(row, store)
+
+
+def _decide_slot(row: Row, store: _Known) -> list[Row]:
+    slot = store.slots[_slot_key(row)]
+    before, after = slot.around(row["valid_from"])
+    if before is not None and normal_text(before["value"]) == normal_text(row["value"]):
+        return [_merged(row, before, f"{row['attribute']} was {row['value']} already")]
+    rows: list[Row] = []
+    if before is not None:
+        rows.append(_superseded(before, row["id"], row["valid_from"], before["value"], row["value"]))
+        store.twins.pop(_twin_key(before), None)
+        before.update(state="superseded", superseded_by=row["id"], valid_to=row["valid_from"])
+    if after is not None:
+        rows.append(_superseded(row, after["id"], after["valid_from"], row["value"], after["value"]))
+        row.update(state="superseded", superseded_by=after["id"], valid_to=after["valid_from"])
+        slot.insert(row)
+        return rows
+    slot.insert(row)
+    return rows + _activated(row, store)
+
+
+def _merged(row: Row, twin: Row, why: str) -> Row:
+    return {
+        "decision": "merge",
+        "id": row["id"],
+        "state": "merged",
+        "superseded_by": twin["id"],
+        "reason": f"{why} as {twin['id']}" if why.endswith("words") else f"{why}: {twin['id']}",
+    }
+
+
+def _superseded(old: Row, successor: str, until: datetime, before: str, after: str) -> Row:
+    return {
+        "decision": "supersede",
+        "id": old["id"],
+        "state": "superseded",
+        "superseded_by": successor,
+        "valid_to": min(until, END_OF_TIME),
+        "reason": f"{old['attribute']} changed from {before} to {after}",
+    }
+
+
+def _activated(row: Row, store: _Known) -> list[Row]:
+    row["state"] = "active"
+    store.twins.setdefault(_twin_key(row), row)
+    return [{"decision": "activate", "id": row["id"], "state": "active", "reason": "nothing there says otherwise"}]
