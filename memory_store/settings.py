@@ -99,6 +99,8 @@ class ModelSettings(_Section):
     api_key: SecretStr = SecretStr("")
     #: Name of the model
     name: str = "gpt-4o-mini"
+    #: "off": nothing may call an endpoint, whatever else is set (tests run so)
+    calls: Literal["on", "off"] = "on"
     #: Seconds until one call is given up
     timeout_seconds: float = Field(60, gt=0)
     #: Tries after the first, in one layer
