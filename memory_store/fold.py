@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ from .errors import MissingExtra
 from .schema import CONTENT, STATE, arrow_schema
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
 _STATE = [column.name for column in STATE]
@@ -57,12 +60,18 @@ def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _last_values(changes: pa.Table) -> pa.Table:
+    statement = resources.files(__package__).joinpath("fold.sql").read_text("utf-8")
+    with _database(os.getpid()).cursor() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("changes", changes)
+        return connection.sql(statement).to_arrow_table()
+
+
+@lru_cache(maxsize=1)
+def _database(pid: int) -> duckdb.DuckDBPyConnection:
+    """One empty database a process, since opening one takes far longer than a small fold."""
     try:
         import duckdb
     except ImportError:
         raise MissingExtra.needs("duckdb", "recall") from None
-    statement = resources.files(__package__).joinpath("fold.sql").read_text("utf-8")
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.register("changes", changes)
-        return connection.sql(statement).to_arrow_table()
+    return duckdb.connect()

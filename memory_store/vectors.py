@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .errors import EmbedderError
 from .ids import derive_id
 from .lake import Lake, namespace_path
 
@@ -36,15 +35,11 @@ def text_to_embed(kind: str, text: str) -> str:
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[np.ndarray | None]:
     """The vector of each text; None for one that the embedder refuses, which is then found by its words alone."""
+    import numpy as np
+
     if not texts:
         return []
-    try:
-        return list(embedder.passages(texts))
-    except EmbedderError:
-        if len(texts) == 1:
-            return [None]
-    half = len(texts) // 2
-    return embed_texts(embedder, texts[:half]) + embed_texts(embedder, texts[half:])
+    return [None if np.isnan(vector[0]) else vector for vector in embedder.passages(texts)]
 
 
 def embed_rows(embedder: Embedder, rows: Sequence[dict[str, Any]]) -> None:

@@ -1,0 +1,343 @@
+"""Memory: what an agent reads from, and writes to when it knows something for sure."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Literal, get_args
+
+from ..memory_store.clock import END_OF_TIME, Clock, SystemClock, as_utc
+from ..memory_store.errors import EmbedderError, UnknownMemory, UsageError
+from ..memory_store.explain import Explanation
+from ..memory_store.explain import explain as explain_memory
+from ..memory_store.generations import ensure, fold_to_head, open_tables
+from ..memory_store.ids import derive_id, sortable_id
+from ..memory_store.inbox import Row, write_user_act
+from ..memory_store.lake import Lake
+from ..memory_store.log import settle
+from ..memory_store.masking import mask_text
+from ..memory_store.predicates import Filter
+from ..memory_store.reader import Found, Reader
+from ..memory_store.settings import Settings, check_namespace
+from ..memory_store.vectors import embed_rows
+from .hits import Hit
+
+Kind = Literal["experience", "fact", "preference", "rule"]
+#: Kinds that a search returns unless it names others (R5): all but episodes.
+DEFAULT_KINDS: tuple[str, ...] = get_args(Kind)
+#: States that a search returns unless it names others.
+LIVE_STATES: tuple[str, ...] = ("pending", "active")
+#: Give this as `subject` to search the memories of every subject, as an operator does and an agent should not.
+ANY_SUBJECT = "*"
+#: Longest text of a memory, in characters.
+MAX_TEXT = 20_000
+#: After this many writes of one process the inbox is settled and folded, in the background.
+SETTLE_WRITES = 256
+
+
+class Memory:
+    """The memories of one namespace. Safe to share between threads; make a new one after a fork.
+
+    What `remember` returned for is found by the next search in any process, before any job has run.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        home: str | None = None,
+        namespace: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Open the memory of a home. `home` and `namespace` win over the settings; raises `SettingsError`."""
+        if settings is None:
+            settings = Settings.load(home=home, namespace=namespace)
+        elif home is not None or namespace is not None:
+            settings = Settings.load(**{**dict(settings), **_given(home=home, namespace=namespace)})
+        #: The settings in force
+        self.settings = settings
+        #: The namespace that is read and written
+        self.namespace = check_namespace(settings.namespace)
+        self._clock = clock or SystemClock()
+        self._lake = Lake.open(settings)
+        self._reader = Reader(self._lake, settings, self._clock)
+        self._writes = 0
+        self._settling: threading.Thread | None = None
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for what runs in the background. Nothing is lost without it."""
+        if self._settling is not None:
+            self._settling.join()
+
+    def remember(
+        self,
+        text: str,
+        kind: Kind = "fact",
+        *,
+        subject: str = "",
+        importance: float = 0.5,
+        confidence: float = 1.0,
+        entities: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        attribute: str = "",
+        value: str = "",
+        task_type: str = "",
+        tool: str = "",
+        outcome: str = "",
+        error_code: str = "",
+        agent_role: str = "",
+        said_by: str = "user",
+        valid_from: datetime | None = None,
+        key: str = "",
+    ) -> str:
+        """Write a memory and return its id. It is in the lake and readable when this returns, state `pending`.
+
+        A job compares it with what is there later. `attribute` and `value` ("budget", "8000") let a newer value
+        supersede the older one. With `key`, the same call made again, after a time-out or in another process, is the
+        same memory. Secrets are masked. Raises `UsageError` for what can't be meant, `LakeError` if it was not kept.
+        """
+        act = derive_id(self.namespace, "act", "remember", key) if key else sortable_id()
+        row = self._row(
+            text, kind, act, subject=subject, importance=importance, confidence=confidence, entities=entities,
+            tags=tags, attribute=attribute, value=value, task_type=task_type, tool=tool, outcome=outcome,
+            error_code=error_code, agent_role=agent_role, said_by=said_by, valid_from=valid_from,
+        )  # fmt: skip
+        self._write(act, [row])
+        return str(row["id"])
+
+    def update(self, id: str, text: str, *, valid_from: datetime | None = None, key: str = "", **columns: Any) -> str:
+        """Say what a memory should say now: a new memory that supersedes it, whose id is returned.
+
+        What is not given in `columns` (those of `remember`) is taken from the old one. The old text stays readable
+        in `explain`. Raises `UnknownMemory`.
+        """
+        old = self._live(id)
+        act = derive_id(self.namespace, "act", "update", key) if key else sortable_id()
+        kept = {name: old[name] for name in _CARRIED if old.get(name) is not None}
+        if unknown := columns.keys() - set(_CARRIED):
+            raise UsageError(f"update can't set {', '.join(sorted(unknown))}: it takes {', '.join(_CARRIED)}")
+        row = self._row(text, old["kind"], act, valid_from=valid_from, **{**kept, **columns})
+        row["derived_from"] = [id]
+        until = row["valid_from"]
+        old_row: Row = {
+            "act": act,
+            "at": row["at"],
+            "decision": "supersede",
+            "id": id,
+            "state": "superseded",
+            "superseded_by": row["id"],
+            "valid_to": until,
+            "reason": "updated",
+        }
+        self._write(act, [row, old_row])
+        return str(row["id"])
+
+    def forget(self, id: str, reason: str = "") -> None:
+        """Stop returning a memory, at once and in every process. It can be restored. Raises `UnknownMemory`."""
+        self._live(id)
+        act = sortable_id()
+        row: Row = {"act": act, "at": self._clock.now(), "decision": "forget", "id": id, "state": "deleted"}
+        self._write(act, [{**row, "reason": reason or "forgotten on request"}])
+
+    def search(
+        self,
+        query: str,
+        *,
+        kinds: Sequence[str] | None = None,
+        subject: str | Sequence[str] | None = None,
+        task_type: str | Sequence[str] | None = None,
+        tool: str | Sequence[str] | None = None,
+        outcome: str | Sequence[str] | None = None,
+        error_code: str | Sequence[str] | None = None,
+        agent_role: str | Sequence[str] | None = None,
+        entities: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
+        states: Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 5,
+    ) -> list[Hit]:
+        """The memories that answer a query, best first: filtered first, then by words and by meaning.
+
+        A filter takes one value or several, any of which will do. Without `kinds`, all but episodes. Facts and
+        preferences about a subject are returned only when `subject` names it; what has no subject is shared.
+        `since` and `until` bound the time since when a memory holds. An empty query lists the newest.
+        Raises `UsageError` for a filter that can't be meant.
+        """
+        if limit < 1:
+            raise UsageError(f"limit is {limit}: ask for at least one")
+        where = Filter(
+            namespaces=(self.namespace,),
+            kinds=_known(_many(kinds), ("episode", *DEFAULT_KINDS), "kind") or DEFAULT_KINDS,
+            states=_known(_many(states), _STATES, "state") or LIVE_STATES,
+            subjects=None if subject == ANY_SUBJECT else _many(subject) or (),
+            task_types=_many(task_type),
+            tools=_many(tool),
+            outcomes=_many(outcome),
+            error_codes=_many(error_code),
+            agent_roles=_many(agent_role),
+            entities=_many(entities),
+            tags=_many(tags),
+            since=None if since is None else as_utc(since),
+            until=None if until is None else as_utc(until),
+        )
+        return [_hit(found) for found in self._reader.search(query, where, limit)]
+
+    def recent(self, subject: str, *, hours: float | None = None, limit: int = 5) -> list[Hit]:
+        """Digests of the tasks of a subject that ended lately, newest first (R1): there the moment a task has ended.
+
+        `hours` is `recorder.working_hours`, one day, unless given.
+        """
+        if not subject:
+            raise UsageError("recent needs a subject: whose tasks?")
+        window = timedelta(hours=self.settings.recorder.working_hours if hours is None else hours)
+        return self.search(
+            "", kinds=["episode"], subject=subject, since=self._clock.now() - window, limit=limit
+        )  # fmt: skip
+
+    def explain(self, id: str) -> Explanation:
+        """Why a memory is there: evidence with the events quoted, run, decisions so far. Raises `UnknownMemory`."""
+        return explain_memory(self._lake, self.namespace, id)
+
+    def _row(
+        self,
+        text: str,
+        kind: str,
+        act: str,
+        *,
+        valid_from: datetime | None,
+        importance: float = 0.5,
+        confidence: float = 1.0,
+        entities: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        said_by: str = "user",
+        **columns: str,
+    ) -> Row:
+        if not isinstance(text, str) or not text.strip():
+            raise UsageError("a memory needs a text")
+        if len(text) > MAX_TEXT:
+            raise UsageError(f"the text has {len(text)} characters, {MAX_TEXT} at most: remember its parts, or log it")
+        _known((kind,), DEFAULT_KINDS, "kind")
+        _known((said_by,), _SPEAKERS, "said_by")
+        for name, number in (("importance", importance), ("confidence", confidence)):
+            if not (isinstance(number, int | float) and math.isfinite(number) and 0 <= number <= 1):
+                raise UsageError(f"{name} is {number!r}: it goes from 0 to 1")
+        now = self._clock.now()
+        masks = self.settings.recorder
+        row: Row = {
+            **{name: _stored(value) for name, value in columns.items()},
+            "act": act,
+            "at": now,
+            "decision": "add",
+            "id": derive_id(self.namespace, "mem", act),
+            "reason": "remembered",
+            "kind": kind,
+            "text": mask_text(_stored(text), secrets=masks.mask_secrets, personal=masks.mask_personal).text,
+            "entities": [_stored(name) for name in entities],
+            "tags": [_stored(name) for name in tags],
+            "said_by": said_by,
+            "evidence": [],
+            "derived_from": [],
+            "importance": float(importance),
+            "confidence": float(confidence),
+            "strength": 1.0,
+            "state": "pending",
+            "valid_from": now if valid_from is None else as_utc(valid_from),
+            "valid_to": END_OF_TIME,
+            "superseded_by": "",
+        }
+        try:
+            embed_rows(self._reader.embedder(), [row])
+        except EmbedderError:
+            return row  # the fold embeds it, or says why it can't
+        return row
+
+    def _live(self, id: str) -> dict[str, Any]:
+        memory = self.explain(id).memory
+        if memory["state"] in ("deleted", "refused"):
+            raise UnknownMemory(f"memory {id} is {memory['state']}")
+        return memory
+
+    def _write(self, act: str, rows: list[Row]) -> None:
+        write_user_act(self._lake, self.namespace, rows, act)
+        self._writes += 1
+        if self._writes % SETTLE_WRITES == 0 and (self._settling is None or not self._settling.is_alive()):
+            self._settling = threading.Thread(target=self._settle, name="hindlake-settle", daemon=True)
+            self._settling.start()
+
+    def _settle(self) -> None:
+        settle(self._lake, self.namespace)
+        generation = ensure(self._lake, self.settings, self._clock)
+        fold_to_head(self._lake, open_tables(self.settings, generation), self.namespace, self._reader.embedder())
+
+
+_SPEAKERS = ("user", "agent", "tool", "web", "reflection")
+_STATES = ("pending", "active", "superseded", "merged", "archived", "deleted", "quarantined")
+_CARRIED = (
+    "subject", "importance", "confidence", "entities", "tags", "attribute", "value", "task_type", "tool", "outcome",
+    "error_code", "agent_role", "said_by",
+)  # fmt: skip
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _stored(text: str) -> str:
+    """A text as Parquet and Arrow can keep it: no NUL, no half of a surrogate pair."""
+    if not isinstance(text, str):
+        raise UsageError(f"{text!r} is no text")
+    return text.replace("\0", "").encode("utf-8", "backslashreplace").decode()
+
+
+def _many(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    values = (value,) if isinstance(value, str) else tuple(value)
+    for item in values:
+        if not isinstance(item, str):
+            raise UsageError(f"a filter takes text, not {item!r}")
+    return values
+
+
+def _known(values: tuple[str, ...] | None, allowed: tuple[str, ...], what: str) -> tuple[str, ...] | None:
+    for value in values or ():
+        if value not in allowed:
+            raise UsageError(f"there is no {what} {value!r}: take one of {', '.join(allowed)}")
+    return values
+
+
+def _hit(found: Found) -> Hit:
+    row = found.memory
+    return Hit(
+        id=row["id"],
+        kind=row["kind"],
+        text=row["text"],
+        score=round(found.score, 4),
+        state=row["state"],
+        subject=row["subject"],
+        entities=tuple(row["entities"] or ()),
+        task_type=row["task_type"],
+        tool=row["tool"],
+        outcome=row["outcome"],
+        error_code=row["error_code"],
+        agent_role=row["agent_role"],
+        said_by=row["said_by"],
+        valid_from=row["valid_from"],
+        valid_to=row["valid_to"],
+        importance=row["importance"] or 0.0,
+        confidence=row["confidence"] or 0.0,
+        evidence=tuple(row["evidence"] or ()),
+        why=found.why,
+    )

@@ -1,0 +1,59 @@
+"""The command line. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ..memory_store.errors import HindlakeError, SettingsError, UsageError
+from . import demo, ingest, recall, run, state, write
+from .session import HomeOption, JsonOption, NamespaceOption, Shared
+
+app = typer.Typer(
+    name="hindlake",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="""Memory that agents earn from what they did.
+
+    \b
+    hindlake ingest runs.json.gz      load traces that you have
+    hindlake run reflect              learn from them
+    hindlake search "seats sold out"  ask what is known
+    hindlake explain ID               see why
+    hindlake demo                     watch the whole way, offline
+
+    Settings come from options, HINDLAKE_* variables and hindlake.toml, in this order.
+    """,
+)
+
+
+@app.callback()
+def _shared(
+    context: typer.Context, home: HomeOption = None, namespace: NamespaceOption = None, json: JsonOption = False
+) -> None:
+    context.obj = Shared(home, namespace, json)
+
+
+for _room in (ingest, run, recall, write, state, demo):
+    _room.register(app)
+
+
+def main() -> None:
+    """Entry point of the command `hindlake`."""
+    try:
+        app()
+    except (SettingsError, UsageError) as error:
+        print(f"hindlake: {error}", file=sys.stderr)
+        sys.exit(2)
+    except HindlakeError as error:
+        print(f"hindlake: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("hindlake: stopped; what was done is kept, run it again to go on", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)

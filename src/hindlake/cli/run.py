@@ -1,0 +1,165 @@
+"""`hindlake run …`: run a job now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..memory_store.errors import MissingExtra, UsageError
+from .session import HomeOption, JsonOption, NamespaceOption, Session
+
+runs = typer.Typer(no_args_is_help=True, help="Run a job now. Doing it twice changes nothing.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(runs, name="run")
+
+
+class ReflectorName(StrEnum):
+    """Reflectors that can be named."""
+
+    auto = "auto"
+    rules = "rules"
+    openai = "openai"
+
+
+@runs.command("collect")
+def collect(
+    context: typer.Context, home: HomeOption = None, namespace: NamespaceOption = None, json: JsonOption = False
+) -> None:
+    """Bring into the lake what recorders on this machine have logged, those of dead processes too."""
+    from dataclasses import asdict
+
+    from ..flows.pipeline import run_collect
+
+    session = Session(context, home, namespace, json)
+    counts = asdict(run_collect(session.settings, session.clock))
+    session.answer({"run_id": "", "counts": counts}, lambda: _show_counts(session, "collect", counts))
+
+
+@runs.command("reflect")
+def reflect(
+    context: typer.Context,
+    reflector: Annotated[ReflectorName, typer.Option(help="rules need no model; openai is any compatible endpoint; auto: openai once one is set.")] = ReflectorName.auto,
+    ray: Annotated[bool, typer.Option("--ray", help="Work on Ray, however little there is.")] = False,
+    loop: Annotated[bool, typer.Option("--loop", help="Work in this process, however much there is.")] = False,
+    prefect: Annotated[bool, typer.Option("--prefect", help="Run as a Prefect flow: on the server of PREFECT_API_URL, else on one of its own.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the decisions, write none.")] = False,
+    home: HomeOption = None,
+    namespace: NamespaceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Learn from every trace that has ended: gate, reflect, resolve, decide.
+
+    Works in all namespaces unless one is named. A run that was killed is continued by the next.
+
+    \b
+    hindlake run reflect
+    hindlake run reflect --dry-run
+    hindlake run reflect --ray
+    HINDLAKE_MODEL_BASE_URL=http://127.0.0.1:8080/v1 hindlake run reflect
+    """
+    session = Session(context, home, namespace, json)
+    if ray and loop:
+        raise UsageError("--ray and --loop exclude each other")
+    engine = "ray" if ray else "loop" if loop else "auto"
+    namespaces = [session.named_namespace] if session.named_namespace else None
+    if prefect:
+        if dry_run:
+            raise UsageError("--dry-run shows decisions here; it can't be combined with --prefect")
+        result = _as_flow(session.settings.home, namespaces, reflector.value, engine)
+    else:
+        from ..flows.pipeline import run_reflect
+        from .. import __version__
+
+        with _bar(session, "traces") as progress:
+            report = run_reflect(
+                session.settings,
+                session.clock,
+                version=__version__,
+                namespaces=namespaces,
+                reflector=reflector.value,
+                engine=engine,  # type: ignore[arg-type]
+                dry_run=dry_run,
+                progress=progress,
+            )
+        result = {
+            "run_id": report.run_id,
+            "counts": dict(report.counts),
+            "engine": report.engine,
+            "workers": sorted(report.workers),
+            "input_tokens": report.input_tokens,
+            "output_tokens": report.output_tokens,
+            "cost": report.cost,
+            "stopped": report.stopped,
+        }
+        if dry_run:
+            result["decisions"] = [_decision(row) for row in report.decisions]
+    session.answer(result, lambda: _show_reflect(session, result, dry_run))
+
+
+def _as_flow(home: str, namespaces: list[str] | None, reflector: str, engine: str) -> dict[str, Any]:
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
+    try:
+        from ..flows.reflect import reflect as flow
+    except ModuleNotFoundError as error:
+        if error.name != "prefect":
+            raise
+        raise MissingExtra.needs("prefect", "flows") from None
+    return flow(home, namespaces, reflector, engine)  # type: ignore[arg-type]
+
+
+class _bar:
+    """A progress bar on standard error; silent where that is no terminal."""
+
+    def __init__(self, session: Session, what: str) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            console=session.errors, transient=True, disable=not session.errors.is_terminal,
+        )  # fmt: skip
+        self._task = self._progress.add_task(what, total=None)
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        self._progress.start()
+        return lambda done, total: self._progress.update(self._task, completed=done, total=total)
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+def _decision(row: dict[str, Any]) -> dict[str, Any]:
+    keys = ("decision", "id", "kind", "text", "subject", "state", "superseded_by", "reason")
+    return {name: row[name] for name in keys if row.get(name)}
+
+
+def _show_counts(session: Session, job: str, counts: dict[str, Any]) -> None:
+    session.line(f"{job}: " + ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
+
+
+def _show_reflect(session: Session, result: dict[str, Any], dry_run: bool) -> None:
+    counts: dict[str, int] = result["counts"]
+    if not counts:
+        session.line("nothing to reflect on: every trace that has ended was looked at before")
+        return
+    get = counts.get
+    session.line(f"run {result['run_id']} on {result['engine']}{' (dry run: nothing was written)' if dry_run else ''}")
+    session.line(f"  traces      {get('traces', 0)}: {get('reflected', 0)} reflected on, {get('skipped', 0)} not worth it, {get('failed', 0)} failed")
+    session.line(f"  candidates  {get('candidates', 0)}: {get('added', 0)} added, {get('merged', 0)} merged, {get('superseded', 0)} outdated, {get('known', 0)} known")
+    session.line(f"  refused     {get('refused', 0)}")
+    session.line(f"  superseding {get('superseding', 0)}")
+    session.line(f"  pending     {get('pending', 0)} compared")
+    session.line(f"  episodes    {get('episodes', 0)}")
+    if result["input_tokens"] or result["output_tokens"]:
+        session.line(f"  tokens      {result['input_tokens']} in, {result['output_tokens']} out, {result['cost'] / 1e6:.4f} USD")
+    if result["stopped"]:
+        session.line("  stopped at its budget; run it again to go on, or raise HINDLAKE_MODEL_BUDGET_TOKENS")
+    for row in result.get("decisions", []):
+        said = row.get("text") or row.get("superseded_by", "")
+        session.line(f"  {row['decision']:<10} {row['id']}  {row.get('kind', '')}  {said[:100]}  — {row.get('reason', '')}")

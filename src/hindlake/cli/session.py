@@ -1,0 +1,79 @@
+"""What every command shares: options, settings, and how it answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from ..memory_store.clock import SystemClock
+from ..memory_store.lake import Lake
+from ..memory_store.settings import Settings
+
+HomeOption = Annotated[
+    str | None, typer.Option("--home", metavar="DIR", help="Where lake and store lie: a folder or s3://bucket/prefix.")
+]
+NamespaceOption = Annotated[
+    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="The tenant to work in.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; what else there is to say goes to standard error.")]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Options given before the command's name."""
+
+    home: str | None
+    namespace: str | None
+    json: bool
+
+
+class Session:
+    """Settings, lake and output of one command."""
+
+    def __init__(self, context: typer.Context, home: str | None, namespace: str | None, as_json: bool) -> None:
+        shared: Shared = context.obj or Shared(None, None, False)
+        #: Whether a namespace was named by an option
+        self.named_namespace = namespace or shared.namespace
+        self.settings = Settings.load(home=home or shared.home, namespace=self.named_namespace)
+        self.as_json = as_json or shared.json
+        self.clock = SystemClock()
+        self.console = Console(soft_wrap=True, highlight=False)
+        self.errors = Console(stderr=True, soft_wrap=True, highlight=False)
+
+    @property
+    def lake(self) -> Lake:
+        """The lake of the home."""
+        return Lake.open(self.settings)
+
+    def note(self, text: str) -> None:
+        """Say something that is not the answer, on standard error."""
+        self.errors.print(text, markup=False)
+
+    def answer(self, value: Any, show: Callable[[], None]) -> None:
+        """Print the answer: as one JSON object, or as `show` shows it."""
+        if self.as_json:
+            json.dump(value, sys.stdout, default=_plain, ensure_ascii=False, indent=2)
+            sys.stdout.write("\n")
+        else:
+            show()
+
+    def line(self, text: str = "") -> None:
+        """Print a line of the answer as it is."""
+        self.console.print(text, markup=False)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, set | frozenset | tuple):
+        return sorted(value) if isinstance(value, set | frozenset) else list(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,249 @@
+"""Settle gives every act one place in the log, whoever settles, however often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given, settings as hypothesis_settings, strategies as st
+from hindlake.memory_store.clock import END_OF_TIME
+from hindlake.memory_store.errors import LakeError
+from hindlake.memory_store.inbox import Row, inbox_paths, write_proposals, write_user_act
+from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.log import head, log_path, log_paths, read_log, settle
+from hindlake.memory_store.schema import STATE
+
+NS = "default"
+NOW = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+_counter = count()
+
+
+def fresh_namespace() -> str:
+    return f"t{next(_counter)}"
+
+
+def add(id: str, act: str, **columns: Any) -> Row:
+    return {
+        "act": act, "at": NOW, "decision": "add", "id": id, "kind": "fact", "text": f"text of {id}",
+        "state": "pending", "strength": 1.0, "confidence": 1.0, "valid_from": NOW, "valid_to": END_OF_TIME,
+        "superseded_by": "", **columns,
+    }  # fmt: skip
+
+
+def change(id: str, act: str, state: str = "archived", decision: str = "archive", **columns: Any) -> Row:
+    return {"act": act, "at": NOW, "decision": decision, "id": id, "state": state, **columns}
+
+
+def logged(lake: Lake, namespace: str = NS) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_log(lake, namespace).to_pylist()
+    return rows
+
+
+def test_acts_are_numbered_onward_without_a_gap(lake: Lake) -> None:
+    for i in range(3):
+        write_user_act(lake, NS, [add(f"m{i}", f"a{i}")])
+    settle(lake, NS)
+    write_user_act(lake, NS, [add("m3", "a3")])
+    assert settle(lake, NS).seq == 4
+    assert [row["seq"] for row in logged(lake)] == [1, 2, 3, 4]
+    assert head(lake, NS) == (2, 4)
+    assert inbox_paths(lake, NS) == []
+
+
+def test_settling_an_empty_inbox_writes_nothing(lake: Lake) -> None:
+    assert settle(lake, NS).seq == 0
+    assert log_paths(lake, NS) == []
+
+
+def test_an_act_that_is_logged_already_is_dropped(lake: Lake) -> None:
+    write_user_act(lake, NS, [add("m", "a")])
+    settle(lake, NS)
+    write_user_act(lake, NS, [add("m", "a")])
+    report = settle(lake, NS)
+    assert (report.dropped, report.accepted, report.refused) == (["a"], [], {})
+    assert len(logged(lake)) == 1
+
+
+def test_a_proposal_about_something_that_changed_meanwhile_is_refused_as_a_whole_with_the_reason(lake: Lake) -> None:
+    write_user_act(lake, NS, [add("old", "a")])
+    settle(lake, NS)
+    write_user_act(lake, NS, [change("old", "user", "deleted", "forget")])
+    rows = [add("new", "p", run="r", read_to=1), change("old", "p", "superseded", "supersede", run="r", read_to=1)]
+    write_proposals(lake, NS, rows)
+    report = settle(lake, NS)
+    assert report.accepted == ["user"]
+    assert "state of old changed" in report.refused["p"]
+    assert [row["verdict"] for row in logged(lake) if row["act"] == "p"] == ["refused", "refused"]
+
+
+def test_a_change_of_another_column_does_not_refuse_a_proposal(lake: Lake) -> None:
+    write_user_act(lake, NS, [add("m", "a")])
+    settle(lake, NS)
+    write_proposals(lake, NS, [{"act": "x", "at": NOW, "decision": "downrank", "id": "m", "strength": 0.5, "read_to": 1}])
+    settle(lake, NS)
+    write_proposals(lake, NS, [change("m", "y", read_to=1)])
+    assert settle(lake, NS).accepted == ["y"]
+
+
+def test_a_user_wins_over_a_proposal_in_the_same_inbox(lake: Lake) -> None:
+    write_user_act(lake, NS, [add("m", "a")])
+    settle(lake, NS)
+    write_proposals(lake, NS, [change("m", "p", read_to=1)])
+    write_user_act(lake, NS, [change("m", "u", "deleted", "forget")])
+    report = settle(lake, NS)
+    assert report.accepted == ["u"]
+    assert list(report.refused) == ["p"]
+
+
+def test_a_memory_can_be_added_only_once(lake: Lake) -> None:
+    write_user_act(lake, NS, [add("m", "a")])
+    settle(lake, NS)
+    write_proposals(lake, NS, [add("m", "b", read_to=1)])
+    assert settle(lake, NS).refused == {"b": "m exists already"}
+
+
+def test_a_decision_about_an_unknown_memory_is_refused(lake: Lake) -> None:
+    write_user_act(lake, NS, [change("nobody", "a")])
+    assert settle(lake, NS).refused == {"a": "nobody does not exist"}
+
+
+def test_what_was_purged_can_not_come_back(lake: Lake) -> None:
+    write_user_act(lake, NS, [add("m", "a")])
+    write_user_act(lake, NS, [change("m", "b", "deleted", "purge")])
+    settle(lake, NS)
+    write_user_act(lake, NS, [add("m", "c")])
+    write_user_act(lake, NS, [change("m", "d", "active", "restore")])
+    assert set(settle(lake, NS).refused.values()) == {"m was purged"}
+
+
+def test_a_damaged_inbox_file_is_reported_and_does_not_stop_the_others(lake: Lake) -> None:
+    lake.put(f"ns={NS}/inbox/u-000.parquet", b"not parquet")
+    write_user_act(lake, NS, [add("m", "a")])
+    report = settle(lake, NS)
+    assert report.accepted == ["a"]
+    assert report.damaged == [f"ns={NS}/inbox/u-000.parquet"]
+    assert inbox_paths(lake, NS) == report.damaged
+
+
+def test_a_missing_log_file_is_an_error_that_names_it(lake: Lake) -> None:
+    for i in range(3):
+        write_user_act(lake, NS, [add(f"m{i}", f"a{i}")])
+        settle(lake, NS)
+    lake.delete([log_path(NS, 2)])
+    with pytest.raises(LakeError, match="000000000002"):
+        read_log(lake, NS)
+
+
+def test_a_crash_after_the_log_file_leaves_leftovers_that_the_next_settle_recognises(lake: Lake) -> None:
+    path = write_user_act(lake, NS, [add("m", "a")])
+    data = lake.get(path)
+    settle(lake, NS)
+    lake.put(path, data)  # as if the settler had died before it could delete
+    assert settle(lake, NS).dropped == ["a"]
+    assert len(logged(lake)) == 1
+    assert inbox_paths(lake, NS) == []
+
+
+def test_many_settlers_at_once_give_every_act_exactly_one_place(lake: Lake) -> None:
+    for i in range(60):
+        write_user_act(lake, NS, [add(f"m{i}", f"a{i}")])
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: settle(lake, NS), range(8)))
+    settle(lake, NS)
+    rows = logged(lake)
+    assert sorted(row["act"] for row in rows) == sorted(f"a{i}" for i in range(60))
+    assert [row["seq"] for row in rows] == list(range(1, 61))
+
+
+def test_the_log_can_be_read_from_any_place_on(lake: Lake) -> None:
+    for i in range(7):
+        write_user_act(lake, NS, [add(f"m{i}", f"a{i}"), add(f"n{i}", f"a{i}")])
+        settle(lake, NS)
+    whole = [row["seq"] for row in logged(lake)]
+    for after in range(15):
+        part = read_log(lake, NS, after, ["id"])
+        assert part.column_names == ["seq", "id"]
+        assert part.column("seq").to_pylist() == [seq for seq in whole if seq > after]
+
+
+IDS = st.sampled_from(["x", "y", "z"])
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), IDS),
+        st.tuples(st.just("change"), IDS, st.sampled_from(["state", "strength"]), st.booleans()),
+        st.tuples(st.just("settle")),
+    ),
+    max_size=12,
+)
+
+
+def naive_settle(
+    acts: Sequence[tuple[str, str, str | None, int | None]], log: list[tuple[str, str, str | None, bool]]
+) -> None:
+    """Ten obvious lines: an act is refused if it adds what is there, changes what is not, or read before a change."""
+    for act, id, column, read_to in sorted(acts, key=lambda item: item[3] is not None):
+        there = any(i == id and c is None and ok for _, i, c, ok in log)
+        if column is None:
+            ok = not there
+        else:
+            late = any(i == id and c in (column, None) and ok for _, i, c, ok in log[read_to:]) if read_to is not None else False
+            ok = there and not late
+        log.append((act, id, column, ok))
+
+
+@given(ACTS)
+@hypothesis_settings(max_examples=40, deadline=None)
+def test_any_interleaving_of_acts_and_settles_agrees_with_a_naive_settle(
+    tmp_path_factory: pytest.TempPathFactory, script: list[Any]
+) -> None:
+    from hindlake.memory_store.settings import Settings
+
+    lake = Lake.open(Settings.load(home=str(tmp_path_factory.mktemp("home"))))
+    namespace = fresh_namespace()
+    expected: list[tuple[str, str, str | None, bool]] = []
+    waiting: list[tuple[str, str, str | None, int | None]] = []
+    for number, step in enumerate([*script, ("settle",)]):
+        act = f"a{number:03d}"
+        read_to = len(expected)
+        if step[0] == "settle":
+            naive_settle(waiting, expected)
+            waiting = []
+            settle(lake, namespace)
+        elif step[0] == "add":
+            write_user_act(lake, namespace, [add(step[1], act)], act)
+            waiting.append((act, step[1], None, None))
+        else:
+            _, id, column, is_user = step
+            row: Row = {"act": act, "at": NOW, "decision": "archive", "id": id, column: "archived" if column == "state" else 0.5}
+            if is_user:
+                write_user_act(lake, namespace, [row], act)
+            else:
+                # One file a proposal, named in order, so that the order of the inbox is the order of the script.
+                lake.put_table(f"ns={namespace}/inbox/p-{act}.parquet", _table({**row, "read_to": read_to, "run": "r"}))
+            waiting.append((act, id, column, None if is_user else read_to))
+    found = [(row["act"], row["verdict"] == "accepted") for row in logged(lake, namespace)]
+    assert found == [(act, ok) for act, _, _, ok in expected]
+
+
+def _table(row: Row) -> Any:
+    from hindlake.memory_store.schema import table_of
+
+    return table_of([row], "log")
+
+
+def test_every_column_of_state_counts_as_a_change(lake: Lake) -> None:
+    values: dict[str, Any] = {
+        "state": "active", "strength": 0.3, "confidence": 0.2, "valid_from": NOW, "valid_to": NOW, "superseded_by": "q",
+    }  # fmt: skip
+    assert set(values) == {column.name for column in STATE}
+    for name, value in values.items():
+        namespace = fresh_namespace()
+        write_user_act(lake, namespace, [add("m", "a")])
+        settle(lake, namespace)
+        write_user_act(lake, namespace, [{"act": "u", "at": NOW, "decision": "archive", "id": "m", name: value}])
+        write_proposals(lake, namespace, [{"act": "p", "at": NOW, "decision": "archive", "id": "m", name: value, "read_to": 1}])
+        assert list(settle(lake, namespace).refused) == ["p"], name
