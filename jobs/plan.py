@@ -84,7 +84,9 @@ def _gated(lake: Lake, namespace: str) -> dict[str, int]:
     """Events that each trace had when the gate looked at it, the most if it did so more than once."""
     gated: dict[str, int] = {}
     for _, rows in lake.read_tables(lake.names(namespace_path(namespace, "gate")), ["trace_id", "events"]):
-        for trace_id, events in zip(rows.column("trace_id").to_pylist(), rows.column("events").to_pylist(), strict=True):
+        for trace_id, events in zip(
+            rows.column("trace_id").to_pylist(), rows.column("events").to_pylist(), strict=True
+        ):
             gated[trace_id] = max(gated.get(trace_id, 0), events)
     return gated
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from ..memory_store.ids import derive_id
 from ..memory_store.inbox import Row, write_proposals
 from ..memory_store.lake import Lake
 from ..memory_store.log import read_log, settle
-from ..memory_store.predicates import Filter, predicate
+from ..memory_store.predicates import Filter
 from ..memory_store.tables import Tables
 from .resolve import COLUMNS, resolve
 
@@ -62,7 +62,7 @@ class Proposer:
         pending: Sequence[Row],
         plain: Sequence[Row],
         *,
-        single_valued: frozenset[str],
+        holds_many: Callable[[str], bool],
         dry_run: bool = False,
     ) -> Outcome:
         """Decide on candidates and pending memories, and put the decisions into the log.
@@ -85,7 +85,7 @@ class Proposer:
         outcome.counts["refused"] = sum(row["decision"] == "refuse" for row in fresh)
         waiting = list(pending)
         for _ in range(_ROUNDS):
-            decided = resolve(todo, waiting, self._stored(("active", "superseded")), single_valued=single_valued)
+            decided = resolve(todo, waiting, self._stored(("active", "superseded")), holds_many=holds_many)
             acts = {id: self._act(rows) for id, rows in decided.items()}
             refused = self._submit(list(acts.values()), dry_run, outcome)
             new = {row["id"] for row in todo}
@@ -105,8 +105,9 @@ class Proposer:
         return outcome
 
     def _stored(self, states: tuple[str, ...]) -> list[Row]:
-        where = predicate(Filter(namespaces=(self._namespace,), kinds=KINDS, states=states))
-        return self._tables.scan(where, list(COLUMNS)).to_pylist()
+        where = Filter(namespaces=(self._namespace,), kinds=KINDS, states=states)
+        rows: list[Row] = self._tables.scan(where, COLUMNS).to_pylist()
+        return rows
 
     def _existing(self, rows: Sequence[Row]) -> set[str]:
         """Ids of rows that the log holds: memories added before, and refusals made before."""

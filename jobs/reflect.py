@@ -24,8 +24,8 @@ from .candidates import Reflector
 from .plan import GroupPlan, plan, shards
 from .propose import Proposer
 from .reflect_shard import ShardResult, ShardTask, reflect_shard
+from .rules.attributes import holds_many
 from .shards import Engine, choose_engine, map_shards
-from .statements import SINGLE_VALUED
 
 
 @dataclass
@@ -136,7 +136,7 @@ class _Run:
             result.candidates,
             pending,
             [*result.episodes, *result.refusals],
-            single_valued=SINGLE_VALUED,
+            holds_many=holds_many,
             dry_run=dry_run,
         )
         counts = result.counts + outcome.counts

@@ -117,9 +117,7 @@ def _reflection_row(task: ShardTask, traces: tuple[Trace, ...], reflection: Refl
     }
 
 
-_REFLECTION_FIELDS = tuple(
-    item.name for item in fields(Reflection) if item.name not in ("candidates", "refusals")
-)
+_REFLECTION_FIELDS = tuple(item.name for item in fields(Reflection) if item.name not in ("candidates", "refusals"))
 
 
 def _candidate_row(task: ShardTask, candidate: Candidate, reflection: Reflection) -> Row:

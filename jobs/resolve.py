@@ -10,7 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -91,12 +91,15 @@ def _slot_key(row: Row) -> tuple[str, str]:
     return row["subject"], row["attribute"]
 
 
-def resolve(candidates: Sequence[Row], pending: Sequence[Row], known: Sequence[Row], *, single_valued: frozenset[str]) -> dict[str, list[Row]]:
+def resolve(
+    candidates: Sequence[Row], pending: Sequence[Row], known: Sequence[Row], *, holds_many: Callable[[str], bool]
+) -> dict[str, list[Row]]:
     """Decide on candidates (rows that add a memory) and on pending memories (rows of the store).
 
     Returns, by memory id, the rows that the decision on it consists of, without `act`, `run`, `at` and `read_to`.
     `known` are the memories of the same kinds that the store holds, live and superseded, the pending ones left out;
-    `single_valued` names the attributes that have one value at a time. Earlier statements are decided first, so that the result does not depend on the order given.
+    `holds_many` says of an attribute whether several values of it hold at once, so that none supersedes another.
+    Earlier statements are decided first, so that the result does not depend on the order given.
     """
     store = _Known(known)
     decided: dict[str, list[Row]] = {}
@@ -105,14 +108,14 @@ def resolve(candidates: Sequence[Row], pending: Sequence[Row], known: Sequence[R
         if row["id"] in decided:
             continue
         rows = [dict(row)] if is_new else []
-        rows += _decide(dict(row), store, single_valued)
+        rows += _decide(dict(row), store, holds_many)
         if rows:
             decided[row["id"]] = rows
     return decided
 
 
-def _decide(row: Row, store: _Known, single_valued: frozenset[str]) -> list[Row]:
-    if _has_slot(row) and row["attribute"] in single_valued:
+def _decide(row: Row, store: _Known, holds_many: Callable[[str], bool]) -> list[Row]:
+    if _has_slot(row) and not holds_many(row["attribute"]):
         return _decide_slot(row, store)
     twin = store.twins.get(_twin_key(row))
     if twin is not None and twin["id"] != row["id"]:

@@ -168,9 +168,7 @@ def with_vectors(memories: pa.Table, embedder: Embedder, cache: VectorCache) -> 
     found = cache.get(texts)
     unknown = sorted({text for text, vector in zip(texts, found, strict=True) if vector is None})
     made = {
-        text: vector
-        for text, vector in zip(unknown, embed_texts(embedder, unknown), strict=True)
-        if vector is not None
+        text: vector for text, vector in zip(unknown, embed_texts(embedder, unknown), strict=True) if vector is not None
     }
     cache.put(made)
     vectors: list[Any] = memories.column("vector").to_pylist()

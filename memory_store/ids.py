@@ -6,6 +6,7 @@ job done twice names the same memories. The key is the namespace, so that equal 
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -42,6 +43,36 @@ def sortable_id(millis: int | None = None) -> str:
                 value = _last + 1 + int.from_bytes(os.urandom(4))
             _last = value
     return _base32(value, 26)
+
+
+class IdSource:
+    """Sortable ids for a hot path, laid out like `sortable_id`: time, 40 random bits of the source, a count.
+
+    Strictly growing in one source, even when the clock jumps back. A child must `renew` its source after a fork.
+
+    >>> ids = IdSource()
+    >>> first, second = ids.new(), ids.new()
+    >>> first < second, len(first)
+    (True, 26)
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Draw the random part anew."""
+        self._own = _base32(int.from_bytes(os.urandom(5)), 8)
+        self._count = itertools.count(int.from_bytes(os.urandom(3)))
+        self._stamp = -1
+        self._prefix = ""
+
+    def new(self) -> str:
+        """The next id."""
+        stamp = time.time_ns() // 1_000_000
+        if stamp > self._stamp:
+            self._prefix = _base32(stamp, 10) + self._own
+            self._stamp = stamp
+        return f"{self._prefix}{next(self._count) & 0xFFFFFFFF:08x}"
 
 
 def derive_id(namespace: str, kind: str, *parts: str | int) -> str:

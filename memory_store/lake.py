@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -189,6 +190,18 @@ class Lake:
                 for path, rows in zip(some, pool.map(read, some), strict=True):
                     if rows is not None:
                         yield path, rows
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Force files to the disk, so that they survive a power cut. An object store has done so already."""
+        if not isinstance(self._store, LocalStore):
+            return
+        files = [Path(self.url) / path for path in paths]
+        for path in (*files, *{path.parent for path in files}):
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
     def check_conditional_writes(self) -> None:
         """Prove that *create* fails on a name that is taken; raise `UnsafeStore` if it does not."""

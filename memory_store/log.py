@@ -185,7 +185,6 @@ class _Known:
     """What the log says about the acts and memories that an inbox names."""
 
     def __init__(self, lake: Lake, namespace: str, inbox: pa.Table) -> None:
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         self.acts: set[str] = set()

@@ -117,8 +117,12 @@ ENVELOPE = (
     _c("seq", "int", "place in the log of the namespace, from 1; null until settled"),
     _c("at", "time", "when it was written, UTC"),
     _c("run", "text", "run that proposed it; empty: a user's own act"),
-    _c("decision", "text", "add · merge · supersede · promote · archive · restore · downrank · quarantine · "
-       "activate · forget · purge · alias · undo · refuse"),
+    _c(
+        "decision",
+        "text",
+        "add · merge · supersede · promote · archive · restore · downrank · quarantine · "
+        "activate · forget · purge · alias · undo · refuse",
+    ),
     _c("id", "text", "memory that the row is about"),
     _c("read_to", "int", "place in the log up to which the proposer had read; null: a user's own act, which wins"),
     _c("verdict", "text", "accepted · refused; null until settled"),
@@ -207,9 +211,7 @@ def arrow_type(type: Type) -> pa.DataType:
         "time": pa.timestamp("us", tz="UTC"),
         "flag": pa.bool_(),
         "vector": pa.list_(pa.float32()),
-        "evidence": pa.list_(
-            pa.struct([("trace_id", pa.string()), ("event_id", pa.string()), ("quote", pa.string())])
-        ),
+        "evidence": pa.list_(pa.struct([("trace_id", pa.string()), ("event_id", pa.string()), ("quote", pa.string())])),
         "cuts": pa.list_(pa.struct([("field", pa.string()), ("bytes", pa.int64()), ("sha256", pa.string())])),
     }
     return types[type]
@@ -236,7 +238,8 @@ def conform(rows: pa.Table, table: str) -> pa.Table:
 
     schema = arrow_schema(table)
     columns = [
-        rows.column(field.name).cast(field.type) if field.name in rows.column_names
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
         else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]

@@ -65,7 +65,11 @@ def _store_counts(lake: Lake, settings: Settings, namespace: str) -> dict[str, A
         overlay = OverlayReader(lake, namespace).read(folded_to)
         counts = Counter(tables.counts(namespace))
         name, embedder = generation.name, generation.embedder
-        rows = tables.rows(namespace, sorted(overlay.states), ["id", "kind", "state"]).to_pylist() if overlay.states else []
+        rows = (
+            tables.rows(namespace, sorted(overlay.states), ["id", "kind", "state"]).to_pylist()
+            if overlay.states
+            else []
+        )
         stored = {row["id"]: (row["kind"], row["state"]) for row in rows}
     for id, (kind, state) in stored.items():
         counts[kind, state] -= 1

@@ -18,7 +18,7 @@ from ..memory_store.ids import derive_id, sortable_id
 from ..memory_store.inbox import Row, write_user_act
 from ..memory_store.lake import Lake
 from ..memory_store.log import settle
-from ..memory_store.masking import mask_text
+from ..memory_store.masking import Mask
 from ..memory_store.predicates import Filter
 from ..memory_store.reader import Found, Reader
 from ..memory_store.settings import Settings, check_namespace
@@ -64,6 +64,7 @@ class Memory:
         self._clock = clock or SystemClock()
         self._lake = Lake.open(settings)
         self._reader = Reader(self._lake, settings, self._clock)
+        self._mask = Mask(settings.recorder.mask_secrets, settings.recorder.mask_personal)
         self._writes = 0
         self._settling: threading.Thread | None = None
 
@@ -234,7 +235,6 @@ class Memory:
             if not (isinstance(number, int | float) and math.isfinite(number) and 0 <= number <= 1):
                 raise UsageError(f"{name} is {number!r}: it goes from 0 to 1")
         now = self._clock.now()
-        masks = self.settings.recorder
         row: Row = {
             **{name: _stored(value) for name, value in columns.items()},
             "act": act,
@@ -243,7 +243,7 @@ class Memory:
             "id": derive_id(self.namespace, "mem", act),
             "reason": "remembered",
             "kind": kind,
-            "text": mask_text(_stored(text), secrets=masks.mask_secrets, personal=masks.mask_personal).text,
+            "text": self._mask.text(_stored(text))[0],
             "entities": [_stored(name) for name in entities],
             "tags": [_stored(name) for name in tags],
             "said_by": said_by,

@@ -43,7 +43,9 @@ def naive_fold(log: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     state: dict[str, dict[str, Any]] = {}
     for row in log:
         if row["verdict"] == "accepted":
-            memory = state.setdefault(row["id"], dict.fromkeys(NAMES) | {"text": row.get("text"), "added_seq": row["seq"]})
+            memory = state.setdefault(
+                row["id"], dict.fromkeys(NAMES) | {"text": row.get("text"), "added_seq": row["seq"]}
+            )
             memory |= {name: row[name] for name in NAMES if row.get(name) is not None} | {"seq": row["seq"]}
     return state
 
@@ -86,7 +88,15 @@ def test_folding_in_two_steps_with_rows_repeated_is_folding_once(
 
 
 def test_a_change_to_a_memory_that_is_not_there_yet_waits_for_its_base() -> None:
-    row = {"act": "a", "seq": 9, "at": NOW, "decision": "archive", "id": "m", "state": "archived", "verdict": "accepted"}
+    row = {
+        "act": "a",
+        "seq": 9,
+        "at": NOW,
+        "decision": "archive",
+        "id": "m",
+        "state": "archived",
+        "verdict": "accepted",
+    }
     assert fold("ns", table_of([row], "log")).num_rows == 0
 
 

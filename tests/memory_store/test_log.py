@@ -83,7 +83,9 @@ def test_a_proposal_about_something_that_changed_meanwhile_is_refused_as_a_whole
 def test_a_change_of_another_column_does_not_refuse_a_proposal(lake: Lake) -> None:
     write_user_act(lake, NS, [add("m", "a")])
     settle(lake, NS)
-    write_proposals(lake, NS, [{"act": "x", "at": NOW, "decision": "downrank", "id": "m", "strength": 0.5, "read_to": 1}])
+    write_proposals(
+        lake, NS, [{"act": "x", "at": NOW, "decision": "downrank", "id": "m", "strength": 0.5, "read_to": 1}]
+    )
     settle(lake, NS)
     write_proposals(lake, NS, [change("m", "y", read_to=1)])
     assert settle(lake, NS).accepted == ["y"]
@@ -190,7 +192,11 @@ def naive_settle(
         if column is None:
             ok = not there
         else:
-            late = any(i == id and c in (column, None) and ok for _, i, c, ok in log[read_to:]) if read_to is not None else False
+            late = (
+                any(i == id and c in (column, None) and ok for _, i, c, ok in log[read_to:])
+                if read_to is not None
+                else False
+            )
             ok = there and not late
         log.append((act, id, column, ok))
 
@@ -218,7 +224,13 @@ def test_any_interleaving_of_acts_and_settles_agrees_with_a_naive_settle(
             waiting.append((act, step[1], None, None))
         else:
             _, id, column, is_user = step
-            row: Row = {"act": act, "at": NOW, "decision": "archive", "id": id, column: "archived" if column == "state" else 0.5}
+            row: Row = {
+                "act": act,
+                "at": NOW,
+                "decision": "archive",
+                "id": id,
+                column: "archived" if column == "state" else 0.5,
+            }
             if is_user:
                 write_user_act(lake, namespace, [row], act)
             else:
@@ -245,5 +257,7 @@ def test_every_column_of_state_counts_as_a_change(lake: Lake) -> None:
         write_user_act(lake, namespace, [add("m", "a")])
         settle(lake, namespace)
         write_user_act(lake, namespace, [{"act": "u", "at": NOW, "decision": "archive", "id": "m", name: value}])
-        write_proposals(lake, namespace, [{"act": "p", "at": NOW, "decision": "archive", "id": "m", name: value, "read_to": 1}])
+        write_proposals(
+            lake, namespace, [{"act": "p", "at": NOW, "decision": "archive", "id": "m", name: value, "read_to": 1}]
+        )
         assert list(settle(lake, namespace).refused) == ["p"], name

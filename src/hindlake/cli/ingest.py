@@ -17,7 +17,9 @@ def register(app: typer.Typer) -> None:
 
 def ingest(
     context: typer.Context,
-    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Files or folders, plain or gzipped; - is standard input.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE…", help="Files or folders, plain or gzipped; - is standard input.")
+    ],
     format: Annotated[str, typer.Option(help="Format of the files; auto looks at each.")] = "auto",
     subject: Annotated[str, typer.Option(help="Whom the traces are about, where they don't say.")] = "",
     agent_role: Annotated[str, typer.Option(help="Role of the agent, where they don't say.")] = "",

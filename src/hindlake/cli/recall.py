@@ -25,8 +25,15 @@ def search(
     context: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for; empty: the newest.")],
     limit: Annotated[int, typer.Option("--limit", "-k", min=1, help="Memories at most.")] = 5,
-    kind: Annotated[list[str] | None, typer.Option(help="experience, fact, preference, rule or episode; may be given again. All but episodes unless given.")] = None,
-    subject: Annotated[list[str] | None, typer.Option(help="Whose facts and preferences; '*' is everyone's. Shared ones come always.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="experience, fact, preference, rule or episode; may be given again. All but episodes unless given."
+        ),
+    ] = None,
+    subject: Annotated[
+        list[str] | None, typer.Option(help="Whose facts and preferences; '*' is everyone's. Shared ones come always.")
+    ] = None,
     task_type: Values = None,
     tool: Values = None,
     outcome: Values = None,

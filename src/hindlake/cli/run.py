@@ -46,10 +46,18 @@ def collect(
 @runs.command("reflect")
 def reflect(
     context: typer.Context,
-    reflector: Annotated[ReflectorName, typer.Option(help="rules need no model; openai is any compatible endpoint; auto: openai once one is set.")] = ReflectorName.auto,
+    reflector: Annotated[
+        ReflectorName,
+        typer.Option(help="rules need no model; openai is any compatible endpoint; auto: openai once one is set."),
+    ] = ReflectorName.auto,
     ray: Annotated[bool, typer.Option("--ray", help="Work on Ray, however little there is.")] = False,
     loop: Annotated[bool, typer.Option("--loop", help="Work in this process, however much there is.")] = False,
-    prefect: Annotated[bool, typer.Option("--prefect", help="Run as a Prefect flow: on the server of PREFECT_API_URL, else on one of its own.")] = False,
+    prefect: Annotated[
+        bool,
+        typer.Option(
+            "--prefect", help="Run as a Prefect flow: on the server of PREFECT_API_URL, else on one of its own."
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the decisions, write none.")] = False,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
@@ -75,8 +83,8 @@ def reflect(
             raise UsageError("--dry-run shows decisions here; it can't be combined with --prefect")
         result = _as_flow(session.settings.home, namespaces, reflector.value, engine)
     else:
-        from ..flows.pipeline import run_reflect
         from .. import __version__
+        from ..flows.pipeline import run_reflect
 
         with _bar(session, "traces") as progress:
             report = run_reflect(
@@ -150,16 +158,24 @@ def _show_reflect(session: Session, result: dict[str, Any], dry_run: bool) -> No
         return
     get = counts.get
     session.line(f"run {result['run_id']} on {result['engine']}{' (dry run: nothing was written)' if dry_run else ''}")
-    session.line(f"  traces      {get('traces', 0)}: {get('reflected', 0)} reflected on, {get('skipped', 0)} not worth it, {get('failed', 0)} failed")
-    session.line(f"  candidates  {get('candidates', 0)}: {get('added', 0)} added, {get('merged', 0)} merged, {get('superseded', 0)} outdated, {get('known', 0)} known")
+    session.line(
+        f"  traces      {get('traces', 0)}: {get('reflected', 0)} reflected on, {get('skipped', 0)} not worth it, {get('failed', 0)} failed"
+    )
+    session.line(
+        f"  candidates  {get('candidates', 0)}: {get('added', 0)} added, {get('merged', 0)} merged, {get('superseded', 0)} outdated, {get('known', 0)} known"
+    )
     session.line(f"  refused     {get('refused', 0)}")
     session.line(f"  superseding {get('superseding', 0)}")
     session.line(f"  pending     {get('pending', 0)} compared")
     session.line(f"  episodes    {get('episodes', 0)}")
     if result["input_tokens"] or result["output_tokens"]:
-        session.line(f"  tokens      {result['input_tokens']} in, {result['output_tokens']} out, {result['cost'] / 1e6:.4f} USD")
+        session.line(
+            f"  tokens      {result['input_tokens']} in, {result['output_tokens']} out, {result['cost'] / 1e6:.4f} USD"
+        )
     if result["stopped"]:
         session.line("  stopped at its budget; run it again to go on, or raise HINDLAKE_MODEL_BUDGET_TOKENS")
     for row in result.get("decisions", []):
         said = row.get("text") or row.get("superseded_by", "")
-        session.line(f"  {row['decision']:<10} {row['id']}  {row.get('kind', '')}  {said[:100]}  — {row.get('reason', '')}")
+        session.line(
+            f"  {row['decision']:<10} {row['id']}  {row.get('kind', '')}  {said[:100]}  — {row.get('reason', '')}"
+        )

@@ -22,7 +22,9 @@ HomeOption = Annotated[
 NamespaceOption = Annotated[
     str | None, typer.Option("--namespace", "-n", metavar="NAME", help="The tenant to work in.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; what else there is to say goes to standard error.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object; what else there is to say goes to standard error.")
+]
 
 
 @dataclass(frozen=True)

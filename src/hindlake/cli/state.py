@@ -37,7 +37,9 @@ def _show(session: Session, value: dict[str, Any]) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(store["memories"].items())) or "none"
     session.line(f"memories   {kinds}; {store['pending']} pending")
     if store["generation"]:
-        session.line(f"generation {store['generation']}, folded to {store['folded_to']}, vectors by {store['embedder']}")
+        session.line(
+            f"generation {store['generation']}, folded to {store['folded_to']}, vectors by {store['embedder']}"
+        )
     else:
         session.line("generation none yet: hindlake run reflect builds the first")
     session.line(
@@ -46,7 +48,9 @@ def _show(session: Session, value: dict[str, Any]) -> None:
     )
     for run in value["runs"]:
         counts = ", ".join(f"{count} {name}" for name, count in sorted(run["counts"].items()) if count)
-        session.line(f"run        {run['run_id']} {run['job']} {run['status']} {run['started_at']:%Y-%m-%d %H:%M}  {counts}")
+        session.line(
+            f"run        {run['run_id']} {run['job']} {run['status']} {run['started_at']:%Y-%m-%d %H:%M}  {counts}"
+        )
 
 
 def rebuild(
