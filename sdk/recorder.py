@@ -1,0 +1,459 @@
+"""The recorder: what an agent does goes into a spool at once, and into the lake about a second later.
+
+No call raises into the agent or waits for a network, but `flush` and a task that ends with `durable="remote"`. What
+could not be kept is answered with False, counted, warned of once, and visible in `status`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
+
+import msgspec
+
+from ..memory_store.clock import Clock, SystemClock, as_utc
+from ..memory_store.events import OUTCOMES, Event, Outcome
+from ..memory_store.ids import IdSource
+from ..memory_store.masking import Mask, Screen
+from ..memory_store.settings import Settings
+from ..memory_store.spool import Spool, home_label, waiting
+from .faithful import as_real, as_text, cut, printable
+from .roller import EXIT_SECONDS, Roller
+from .tasks import Task, ToolCall
+from .working import Ring, Turn, WorkingMemory
+
+if TYPE_CHECKING:
+    from ..memory_store.inbox import Row
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_log = logging.getLogger("hindlake")
+_encode = msgspec.msgpack.Encoder().encode
+
+#: Environment variables that tell a function that may be frozen or gone once it has answered.
+_SERVERLESS = ("AWS_LAMBDA_FUNCTION_NAME", "K_SERVICE", "FUNCTION_TARGET", "FUNCTIONS_WORKER_RUNTIME", "VERCEL")
+
+
+@dataclass(frozen=True)
+class RecorderStatus:
+    """What became of what was logged."""
+
+    #: Events that this process was told are kept
+    logged: int
+    #: Events, digests and flushes that failed in this process
+    failed: int
+    #: Secrets and personal data that were masked in this process
+    masked: int
+    #: Events in the spool folder that are not in the lake yet, of every process that shares it
+    waiting_events: int
+    #: Their size in bytes
+    waiting_bytes: int
+    #: Time of the oldest of them, UTC
+    oldest_waiting: datetime | None
+    #: Its age in seconds, never negative; 0 if nothing waits
+    oldest_waiting_seconds: float
+    #: Segments that were set aside because a part of them can't be read
+    damaged_segments: int
+    #: What went wrong last, in words; empty: nothing
+    last_error: str
+    #: Where the spool lies
+    spool_folder: Path
+
+
+class Recorder:
+    """Logs what an agent does. One recorder serves every thread and task of a process.
+
+    Reading the settings raises `SettingsError` when one of them can't be meant; nothing after that raises.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        home: str | Path | None = None,
+        namespace: str | None = None,
+        subject: str = "",
+        agent: str = "",
+        agent_role: str = "",
+        task_type: str = "",
+        clock: Clock | None = None,
+        screens: Sequence[Screen] = (),
+    ) -> None:
+        """`subject` to `task_type` are what tasks take when they don't say; `screens` are masks of your own."""
+        if settings is None:
+            settings = Settings.load(home=None if home is None else str(home), namespace=namespace)
+        elif home is not None or namespace is not None:
+            named = {"home": home and str(home), "namespace": namespace}
+            settings = Settings.load(**{**dict(settings), **{k: v for k, v in named.items() if v is not None}})
+        #: The settings it was opened with
+        self.settings = settings
+        #: The tenant that it writes
+        self.namespace = settings.namespace
+        self._subject = as_text(subject)
+        self._agent = as_text(agent)
+        self._agent_role = as_text(agent_role)
+        self._task_type = as_text(task_type)
+        self._clock = clock if clock is not None else SystemClock()
+        options = settings.recorder
+        self._mask = Mask(options.mask_secrets, options.mask_personal, screens)
+        self._limit = options.max_value_bytes
+        self._working = WorkingMemory(options.working_turns)
+        self._ids = IdSource()
+        #: A new event id
+        self.new_id = self._ids.new
+        #: The time, by the clock that was injected
+        self.now = self._clock.now
+        self._spool = Spool(settings.spool_folder, home_label(settings), fsync=options.fsync)
+        self._roller = Roller(settings, self._spool)
+        self._running: ContextVar[Task | None] = ContextVar("hindlake-task", default=None)
+        self._count_lock = threading.Lock()
+        self._failed = 0
+        self._masked = 0
+        self._logged_before = 0
+        self._last_error = ""
+        self._warned = False
+        self._finalizer = weakref.finalize(self, Roller.stop, self._roller)
+        self._finalizer.atexit = False  # the roller's own exit waits for the last pass
+        _alive.add(self)
+
+    def task(
+        self,
+        goal: object = "",
+        *,
+        task_type: str = "",
+        subject: str = "",
+        task_id: str = "",
+        conversation_id: str = "",
+        agent: str = "",
+        agent_role: str = "",
+        parent_trace_id: str | None = None,
+        trace_id: str = "",
+        language: str = "",
+        attributes: object = None,
+        durable: Literal["", "local", "remote"] = "",
+    ) -> Task:
+        """A task, to be used in `with` or `async with`; what it logs is one trace.
+
+        The same task run again has the same `task_id`. `parent_trace_id` None: the task that runs around this one.
+        `durable="remote"`: when the task ends, its trace is in the lake.
+        """
+        above = self._running.get()
+        if parent_trace_id is None:
+            parent_trace_id = above.trace_id if above is not None else ""
+        return Task(
+            self,
+            goal=goal,
+            trace_id=as_text(trace_id) or self._ids.new(),
+            subject=as_text(subject) or self._subject,
+            agent=as_text(agent) or self._agent,
+            agent_role=as_text(agent_role) or self._agent_role,
+            task_type=as_text(task_type) or self._task_type,
+            task_id=as_text(task_id),
+            conversation_id=as_text(conversation_id),
+            parent_trace_id=as_text(parent_trace_id),
+            language=as_text(language),
+            attributes=attributes,
+            is_remote=self._is_remote(durable),
+        )
+
+    def current_task(self) -> Task | None:
+        """The task that runs in this context (thread, asyncio task); None outside of one."""
+        return self._running.get()
+
+    def working(self, conversation_id: str) -> list[Turn]:
+        """The last turns of a conversation that this process had, oldest first."""
+        return self._working.of(as_text(conversation_id))
+
+    def feedback(self, trace_id: str, text: object = "", score: float | None = None) -> bool:
+        """Say, at any time and from any process, what was thought of a task. True: it is kept."""
+        return self.late(trace_id, "feedback", content=text, score=score, role="user")
+
+    def outcome(
+        self, trace_id: str, outcome: Outcome, reason: object = "", score: float | None = None
+    ) -> bool:
+        """Say, at any time and from any process, how a task ended; the last word counts. True: it is kept."""
+        return self.late(trace_id, "outcome", content=reason, score=score, outcome=outcome)
+
+    def late(
+        self, trace_id: str, type: str, *, content: object, score: object, role: str = "", outcome: str = ""
+    ) -> bool:
+        """Log an event of a trace that another process may have begun.
+
+        Its place in the trace is the time in microseconds: after all places that a running task counts, and in order
+        of time among late ones.
+        """
+        def build() -> Event:
+            at = as_utc(self._clock.now())
+            return Event(
+                namespace=self.namespace, trace_id=as_text(trace_id), event_id=self._ids.new(),
+                seq=int(at.timestamp() * 1_000_000), at=at, type=type, role=role, content=as_text(content),
+                outcome=known_outcome(outcome) if outcome else "", score=as_real(score), source="recorder",
+            )
+
+        return self.keep(build) is not None
+
+    def keep(self, build: Callable[[], Event]) -> Event | None:
+        """Screen, encode and spool one event; None if it could not be kept. Everything that is logged comes by here.
+
+        This is the boundary of the promise that no failure of ours reaches the agent.
+        """
+        try:
+            event = build()
+            self.append(event)
+            return event
+        except Exception as error:
+            self.failed(error)
+            return None
+
+    def append(self, event: Event) -> int:
+        """Spool an event and return its encoded size. Raises when it is not kept."""
+        try:
+            payload = _encode(event)
+        except UnicodeEncodeError:
+            printable(event)
+            payload = _encode(event)
+        if len(payload) > self._limit:
+            cut(event, self._limit, lambda head: self._mask.text(head)[0])
+            payload = _encode(event)
+        if self._mask.suspects(payload):
+            masked = self._mask.event(event)
+            if masked:
+                payload = _encode(event)
+                with self._count_lock:
+                    self._masked += masked
+        self._spool.append(payload)
+        self._roller.start()
+        return len(payload)
+
+    def failed(self, error: BaseException) -> None:
+        """Count a failure, and warn of the first one."""
+        with self._count_lock:
+            self._failed += 1
+            self._last_error = f"{type(error).__name__}: {error}"
+            if self._warned:
+                return
+            self._warned = True
+        try:
+            _log.warning(
+                "hindlake could not keep an event in %s (%s); later failures are counted in Recorder.status() only",
+                self._spool.folder, self._last_error,
+            )
+        except Exception:  # a log handler of the agent's own
+            return
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until everything that was acknowledged is in the lake; False if it is not, within `timeout` seconds."""
+        try:
+            return self._roller.flush(timeout)
+        except Exception as error:
+            self.failed(error)
+            return False
+
+    def close(self, timeout: float | None = EXIT_SECONDS) -> bool:
+        """Flush and stop the background thread; what is logged later waits for another process to collect it.
+
+        False: something is still in the spool, safe on this disk.
+        """
+        try:
+            return self._roller.close(timeout)
+        except Exception as error:
+            self.failed(error)
+            return False
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def status(self) -> RecorderStatus:
+        """What was logged, what failed, what waits. It reads the spool folder: not for the hot path."""
+        left = waiting(self._spool.folder)
+        age = (as_utc(self._clock.now()) - left.oldest).total_seconds() if left.oldest else 0.0
+        return RecorderStatus(
+            logged=self._spool.appended,
+            failed=self._failed,
+            masked=self._masked,
+            waiting_events=left.events,
+            waiting_bytes=left.bytes,
+            oldest_waiting=left.oldest,
+            oldest_waiting_seconds=max(0.0, age),
+            damaged_segments=left.damaged,
+            last_error=self._last_error or self._roller.last_error,
+            spool_folder=self._spool.folder,
+        )
+
+    def traced(
+        self,
+        *,
+        goal: str | Callable[..., object] = "",
+        task_type: str = "",
+        subject: str | Callable[..., str] = "",
+        **task: Any,
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+        """Run a function, sync or async, as a task. What it returns is logged as the agent's message.
+
+        `goal` and `subject` may be functions of the call's arguments; without a goal it is the first text among the
+        arguments, else the function's name. Other keywords are those of `task`.
+        """
+
+        def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
+            def begin(args: tuple[Any, ...], named: dict[str, Any]) -> Task:
+                said: object = goal
+                about: object = subject
+                try:
+                    if callable(goal):
+                        said = goal(*args, **named)
+                    elif not goal:
+                        said = next((a for a in (*args, *named.values()) if isinstance(a, str) and a), None)
+                    if callable(subject):
+                        about = subject(*args, **named)
+                except Exception as error:  # the function that the agent gave us for it
+                    self.failed(error)
+                return self.task(
+                    said if said and not callable(said) else function.__qualname__,
+                    task_type=task_type, subject="" if callable(about) else cast(str, about), **task,
+                )
+
+            if inspect.iscoroutinefunction(function):
+
+                @functools.wraps(function)
+                async def run_async(*args: Any, **named: Any) -> Any:
+                    async with begin(args, named) as task_:
+                        result = await function(*args, **named)
+                        if result is not None:
+                            task_.agent(result)
+                        return result
+
+                return cast("Callable[_P, _R]", run_async)
+
+            @functools.wraps(function)
+            def run(*args: Any, **named: Any) -> Any:
+                with begin(args, named) as task_:
+                    result = function(*args, **named)
+                    if result is not None:
+                        task_.agent(result)
+                    return result
+
+            return cast("Callable[_P, _R]", run)
+
+        return wrap
+
+    def tool(self, name: str = "") -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+        """Log each call of a function, sync or async, as a tool call of the running task; outside of one, just run."""
+
+        def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
+            called = name or function.__name__
+            try:
+                signature = inspect.signature(function)
+            except (TypeError, ValueError):
+                signature = None
+
+            def begin(args: tuple[Any, ...], named: dict[str, Any]) -> ToolCall | None:
+                task = self._running.get()
+                return None if task is None else task.tool(called, arguments_of(signature, args, named))
+
+            if inspect.iscoroutinefunction(function):
+
+                @functools.wraps(function)
+                async def run_async(*args: Any, **named: Any) -> Any:
+                    call = begin(args, named)
+                    if call is None:
+                        return await function(*args, **named)
+                    with call:
+                        result = await function(*args, **named)
+                        call.result(result)
+                        return result
+
+                return cast("Callable[_P, _R]", run_async)
+
+            @functools.wraps(function)
+            def run(*args: Any, **named: Any) -> Any:
+                call = begin(args, named)
+                if call is None:
+                    return function(*args, **named)
+                with call:
+                    result = function(*args, **named)
+                    call.result(result)
+                    return result
+
+            return cast("Callable[_P, _R]", run)
+
+        return wrap
+
+    def ring(self, conversation_id: str) -> Ring:
+        """The ring of turns that a task of this conversation feeds."""
+        return self._working.ring(conversation_id)
+
+    def enter(self, task: Task) -> Token[Task | None]:
+        """Make a task the one that runs in this context."""
+        return self._running.set(task)
+
+    def leave(self, token: Token[Task | None] | None) -> None:
+        """Make the task around it the one that runs again."""
+        if token is not None:
+            try:
+                self._running.reset(token)
+            except ValueError:  # entered in one context and left in another, as async generators do
+                self._running.set(None)
+
+    def put_act(self, name: str, rows: Sequence[Row]) -> None:
+        """Write a user act of this namespace. Raises `LakeError`."""
+        self._roller.put_act(self.namespace, name, rows)
+
+    def _is_remote(self, durable: str) -> bool:
+        wanted = durable or self.settings.recorder.durable
+        return wanted == "remote" or (wanted == "auto" and any(os.environ.get(name) for name in _SERVERLESS))
+
+    def after_fork(self) -> None:
+        """Called in the child: its counts begin at 0, its ids are its own."""
+        self._count_lock = threading.Lock()
+        self._failed = self._masked = 0
+        self._ids.renew()
+        self._working.after_fork()
+
+
+def known_outcome(outcome: object) -> str:
+    """An outcome by its name; `unknown` if it has none of the four."""
+    text = as_text(outcome).strip().lower()
+    return text if text in OUTCOMES else "unknown"
+
+
+def arguments_of(signature: inspect.Signature | None, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """A call's arguments by name, `self` and `cls` left out."""
+    if signature is not None:
+        try:
+            bound = dict(signature.bind(*args, **named).arguments)
+        except TypeError:  # the call itself will fail, and say why
+            bound = {"args": args, **named}
+    else:
+        bound = {"args": args, **named}
+    first = next(iter(bound), "")
+    if first in ("self", "cls"):
+        del bound[first]
+    return bound
+
+
+_alive: weakref.WeakSet[Recorder] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for recorder in list(_alive):
+        recorder.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,196 @@
+"""The background thread that rolls a spool into the lake, so that the agent never does."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import queue
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..memory_store.errors import HindlakeError
+from ..memory_store.settings import Settings
+from ..memory_store.spool import Spool, home_label, roll_segments
+
+if TYPE_CHECKING:
+    from ..memory_store.inbox import Row
+    from ..memory_store.lake import Lake
+
+_log = logging.getLogger("hindlake")
+
+#: Seconds between two passes.
+INTERVAL = 1.0
+#: Seconds that the end of the process waits for the last pass.
+EXIT_SECONDS = 5.0
+#: Acts that wait for an object store in memory; an older one is left to the job that packs episodes.
+_ACTS = 1_000
+
+
+@dataclass
+class _Request:
+    """Someone waits for everything up to now to be in the lake."""
+
+    done: threading.Event = field(default_factory=threading.Event)
+    ok: bool = False
+
+
+class Roller:
+    """Rolls what a process logs into the lake, about once a second, and what dead processes left behind."""
+
+    def __init__(self, settings: Settings, spool: Spool) -> None:
+        self._settings = settings
+        self._spool = spool
+        self._label = home_label(settings)
+        #: What went wrong last, in words; empty after a pass that worked
+        self.last_error = ""
+        self._reset()
+        _alive.add(self)
+
+    def _reset(self) -> None:
+        self._lake: Lake | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._acts: deque[tuple[str, str, Sequence[Row]]] = deque(maxlen=_ACTS)
+        self._pass_lock = threading.Lock()
+        self._start_lock = threading.Lock()
+
+    def lake(self) -> Lake:
+        """The lake, opened at the first call. Raises `LakeError`."""
+        if self._lake is None:
+            from ..memory_store.lake import Lake
+
+            self._lake = Lake.open(self._settings)
+        return self._lake
+
+    def start(self) -> None:
+        """See that the thread runs. A fork and the end of the interpreter leave none; the spool is safe without."""
+        if self._thread is not None or self._stopped:
+            return
+        with self._start_lock:
+            if self._thread is None:
+                # The thread holds the roller, never the recorder: a recorder that is let go must be collectable.
+                thread = threading.Thread(target=self._run, name="hindlake-roller", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    self.last_error = f"no thread to roll events with ({error}): run `hindlake run collect`"
+                    return
+                self._thread = thread
+
+    def put_act(self, namespace: str, name: str, rows: Sequence[Row]) -> None:
+        """Write a user act to the inbox: at once into a local home, soon into an object store.
+
+        Raises `LakeError` if a local home can't be written.
+        """
+        if self._settings.is_remote:
+            self._acts.append((namespace, name, rows))
+            return
+        from ..memory_store.inbox import write_user_act
+
+        write_user_act(self.lake(), namespace, rows, name=name)
+
+    def flush(self, timeout: float | None) -> bool:
+        """Whether everything that was appended before the call is in the lake, within `timeout` seconds."""
+        self.start()
+        if self._thread is None:  # the interpreter is ending: a folder answers at once, a network may not
+            return not self._settings.is_remote and self._pass()
+        request = _Request()
+        self._requests.put(request)
+        return request.done.wait(timeout) and request.ok
+
+    def close(self, timeout: float | None) -> bool:
+        """Roll a last time and stop. What is not in the lake in time stays in the spool, for whoever comes next."""
+        if self._stopped:
+            return not self._spool.unrolled()
+        done = self.flush(timeout) if self._spool.appended or self._acts else True
+        self.stop()
+        return done
+
+    def stop(self) -> None:
+        """Let the thread roll a last time and end, without waiting for it."""
+        self._stopped = True
+        if self._thread is not None:
+            self._requests.put(None)
+        else:
+            self._spool.seal()
+
+    def after_fork(self) -> None:
+        """Called in the child: threads, locks and connections are the parent's."""
+        stopped = self._stopped
+        self._reset()
+        self._stopped = stopped
+        self._spool.after_fork()
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            requests: list[_Request] = []
+            try:
+                item = self._requests.get(timeout=INTERVAL)
+                while True:
+                    if item is None:
+                        ended = True
+                    else:
+                        requests.append(item)
+                    item = self._requests.get_nowait()
+            except queue.Empty:
+                pass
+            ok = self._pass()
+            for request in requests:
+                request.ok = ok
+                request.done.set()
+
+    def _pass(self) -> bool:
+        """Seal and roll once. True if nothing of this process is left outside the lake."""
+        with self._pass_lock:
+            # The boundary of the thread: it must outlive whatever goes wrong in one pass.
+            try:
+                self._spool.seal()
+                roll_segments(
+                    self.lake(), self._spool.folder, self._label, fsync=self._settings.recorder.fsync
+                )
+                self._put_acts()
+                for _ in range(50):  # another process may be rolling a segment of ours right now
+                    if not self._spool.unrolled():
+                        self.last_error = ""
+                        return True
+                    time.sleep(0.02)
+                self.last_error = "another process holds a segment of this one"
+            except Exception as error:
+                self.last_error = f"{type(error).__name__}: {error}"
+                if not isinstance(error, (HindlakeError, OSError)):
+                    _log.exception("hindlake: rolling failed; events are kept in %s", self._spool.folder)
+            return False
+
+    def _put_acts(self) -> None:
+        from ..memory_store.inbox import write_user_act
+
+        while self._acts:
+            namespace, name, rows = self._acts[0]
+            write_user_act(self.lake(), namespace, rows, name=name)
+            self._acts.popleft()
+
+
+_alive: weakref.WeakSet[Roller] = weakref.WeakSet()
+
+
+def _each(act: Callable[[Roller], object]) -> None:
+    for roller in list(_alive):
+        act(roller)
+
+
+def _at_exit() -> None:
+    end = time.monotonic() + EXIT_SECONDS
+    _each(lambda roller: roller.close(max(0.0, end - time.monotonic())))
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _each(Roller.after_fork))
