@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..errors import EmbedderError
 from ..settings import ModelSettings, Settings
+from .calibration import Curve
 from .texts import Embedded
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Embedded", "Embedder", "embedder_named", "embedder_of"]
+__all__ = ["Curve", "Embedded", "Embedder", "embedder_named", "embedder_of"]
 
 
 class Embedder(Protocol):
@@ -51,8 +52,8 @@ class Embedder(Protocol):
         """The same, with the reason of each text that has no vector."""
         ...
 
-    def relevance(self, cosines: npt.ArrayLike, query: str) -> npt.NDArray[np.float64]:
-        """Cosines of a query to passages as relevance, 0 to 1, comparable between embedders and scripts."""
+    def curve(self, query: str) -> Curve:
+        """What the cosines of this query to passages mean, comparable between embedders and scripts."""
         ...
 
 

@@ -10,9 +10,6 @@ from .calibration import Curve
 from .texts import Embedded, embeddable, is_mostly_cjk, unit_rows
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from .texts import Matrix
 
 
@@ -63,6 +60,6 @@ class BaseEmbedder(ABC):
                 failures[number] = wrong[place[text]]
         return Embedded(vectors, failures)
 
-    def relevance(self, cosines: npt.ArrayLike, query: str) -> npt.NDArray[np.float64]:
-        """Cosines of a query to passages as relevance, 0 to 1, comparable between embedders and scripts."""
-        return self.curves["cjk" if is_mostly_cjk(query) else "other"](cosines)
+    def curve(self, query: str) -> Curve:
+        """What the cosines of this query mean."""
+        return self.curves["cjk" if is_mostly_cjk(query) else "other"]

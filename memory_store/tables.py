@@ -1,0 +1,385 @@
+"""The LanceDB tables of one generation: `memories`, the fold of the log, and `folds`, how far it was folded.
+
+Beside the columns of the schema MEMORIES, the store has two of its own: `key`, namespace and id in one, which the
+primary key must be, since it can't have two columns; and `words`, what the full-text leg searches.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .errors import MissingExtra, NoGeneration, StoreError
+from .lake import s3_options
+from .predicates import Filter, predicate
+from .schema import arrow_schema, conform
+from .settings import Settings
+from .terms import query_words, row_words
+
+if TYPE_CHECKING:
+    import lancedb
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+_T = TypeVar("_T")
+
+MEMORIES = "memories"
+FOLDS = "folds"
+
+#: Rows of one merge: a bound on memory, not on how much can be merged.
+_MERGE_ROWS = 50_000
+#: Ids of one condition.
+_IDS = 2_000
+#: Up to this many candidates, an exact scan is fast, and an index would lose some of them.
+EXACT_ROWS = 50_000
+#: Up to this many rows, filters are fast without an index.
+SCAN_ROWS = 10_000
+#: Above this share of rows, and this many, that no index has yet, `index` lets the indexes catch up.
+_UNINDEXED_SHARE = 0.1
+_UNINDEXED_ROWS = 1_000
+_TRIES = 8
+
+_TREES = ("key", "id", "subject", "task_type", "tool", "error_code", "valid_from", "valid_to")
+_BITMAPS = ("namespace", "kind", "state", "outcome", "agent_role")
+_LABELS = ("entities", "tags")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A memory that one leg of a search found."""
+
+    id: str
+    #: Cosine of the vector leg, BM25 of the text leg
+    score: float
+    #: The columns that were asked for, but for the vector
+    row: Mapping[str, Any]
+    #: The vector, if it was asked for and there is one
+    vector: npt.NDArray[np.float32] | None = None
+
+
+class Tables:
+    """The tables of one generation. Safe to share between threads; open them anew in a forked child."""
+
+    def __init__(self, url: str, settings: Settings, refresh: float | None = None) -> None:
+        if find_spec("lancedb") is None:
+            raise MissingExtra.needs("lancedb", "recall")
+        import lancedb
+
+        #: Where the tables lie, for messages
+        self.url = url
+        seconds = settings.search.refresh_seconds if refresh is None else refresh
+        self._connect: Callable[[], lancedb.DBConnection] = lambda: lancedb.connect(
+            url,
+            read_consistency_interval=timedelta(seconds=seconds),
+            storage_options=s3_options(settings) if url.startswith("s3://") else None,
+        )
+        self._db = self._connect()
+        self._handles: dict[str, Any] = {}
+
+    @classmethod
+    def create(cls, url: str, dim: int, settings: Settings, refresh: float | None = None) -> Tables:
+        """New, empty tables for vectors of `dim` numbers. Raises `StoreError` if there are some already."""
+        import pyarrow as pa
+
+        if not url.startswith("s3://"):
+            Path(url).mkdir(parents=True, exist_ok=True)
+        tables = cls(url, settings, refresh)
+        if MEMORIES in tables._names():
+            raise StoreError(f"{url} holds a generation already: build the new one under another name")
+        folds = pa.schema([pa.field("namespace", pa.string(), nullable=False), pa.field("seq", pa.int64())])
+        for name, schema, key in ((FOLDS, folds, "namespace"), (MEMORIES, _schema(dim), "key")):
+            table = tables._db.create_table(name, schema=schema)
+            # Without a primary key, two processes that merge the same new id store it twice, silently.
+            table.set_unenforced_primary_key(key)
+        tables._make_indexes({"words": _full_text()})
+        return tables
+
+    @classmethod
+    def open(cls, url: str, settings: Settings, refresh: float | None = None) -> Tables:
+        """Tables that were made by `create`; `refresh`: seconds until other processes' writes are looked for again.
+
+        Raises `NoGeneration` if there are none.
+        """
+        tables = cls(url, settings, refresh)
+        tables._table(MEMORIES)
+        return tables
+
+    @property
+    def dim(self) -> int:
+        """Numbers of one vector."""
+        return int(self._read(MEMORIES, lambda table: table.schema.field("vector").type.list_size))
+
+    # Writing
+
+    def upsert(self, rows: pa.Table) -> None:
+        """Merge rows of the schema MEMORIES in: a row replaces one of its id whose `seq` is lower.
+
+        A vector that is null, empty or NaN (the mark of a text that can't be embedded) is stored as none: the row is
+        found by full text only. Raises `StoreError` on rows that no fold may make: without id or namespace, or with
+        a vector of another length, of infinite or of zero length.
+        """
+        stored = _stored(rows, self.dim)
+        for start in range(0, stored.num_rows, _MERGE_ROWS):
+            some = stored.slice(start, _MERGE_ROWS)
+            self._write(MEMORIES, lambda table, some=some: _merge(table, "key", some))
+
+    def folded_to(self, namespace: str) -> int:
+        """The place in the log up to which a namespace was folded; 0 if it never was."""
+        condition = predicate(Filter((namespace,), states=None))
+        rows = self._read(FOLDS, lambda table: table.search().where(condition).select(["seq"]).to_arrow())
+        return max(rows.column("seq").to_pylist(), default=0)
+
+    def set_folded_to(self, namespace: str, seq: int) -> None:
+        """Record how far a namespace was folded. It never goes back: a late fold changes nothing."""
+        import pyarrow as pa
+
+        row = pa.table({"namespace": [namespace], "seq": [seq]}, schema=self._read(FOLDS, lambda table: table.schema))
+        self._write(FOLDS, lambda table: _merge(table, "namespace", row))
+
+    # Reading
+
+    def rows(self, namespace: str, ids: Iterable[str], columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows by id, in the order given, in any state; ids that the store does not have are left out.
+
+        With no `columns`, all of the schema MEMORIES.
+        """
+        import pyarrow as pa
+
+        wanted = list(dict.fromkeys(ids))
+        names = list(columns or arrow_schema(MEMORIES).names)
+        asked = list(dict.fromkeys([*names, "id"]))
+        parts = [
+            self.scan(Filter((namespace,), states=None, ids=tuple(wanted[start : start + _IDS])), asked)
+            for start in range(0, len(wanted), _IDS)
+        ]
+        found = pa.concat_tables(parts) if parts else self.scan(Filter((namespace,), ids=()), asked)
+        place = {id: number for number, id in enumerate(found.column("id").to_pylist())}
+        return found.take(pa.array([place[id] for id in wanted if id in place], pa.int64())).select(names)
+
+    def scan(self, filter: Filter, columns: Sequence[str] | None = None) -> pa.Table:
+        """Every row that passes a filter, in no order. With no `columns`, all of the schema MEMORIES."""
+        names = list(columns or arrow_schema(MEMORIES).names)
+        condition = predicate(filter)
+        return self._read(MEMORIES, lambda table: table.search().where(condition).select(names).to_arrow())
+
+    def counts(self, namespace: str) -> dict[tuple[str, str], int]:
+        """Memories of a namespace by kind and state."""
+        rows = self.scan(Filter((namespace,), states=None), ["kind", "state"])
+        grouped = rows.group_by(["kind", "state"]).aggregate([([], "count_all")])
+        return {(row["kind"], row["state"]): row["count_all"] for row in grouped.to_pylist()}
+
+    def vector_leg(
+        self, vector: npt.NDArray[np.float32], filter: Filter, limit: int, columns: Sequence[str] = ()
+    ) -> list[Candidate]:
+        """The memories nearest to a unit vector, best first, scored by cosine.
+
+        A vector that is NaN (a query that can't be embedded) finds nothing.
+        """
+        import numpy as np
+
+        if limit < 1 or not np.isfinite(vector).all():
+            return []
+        condition = predicate(filter)
+        names = list(dict.fromkeys(["id", *columns]))
+
+        def search(table: Any) -> pa.Table:
+            query = table.search(vector, vector_column_name="vector", query_type="vector")
+            query = query.distance_type("cosine").where(condition).select([*names, "_distance"]).limit(limit)
+            if _has_vector_index(table):
+                # An index loses most of what a selective filter leaves, and an exact scan of that is fast.
+                exact = table.count_rows(condition) <= EXACT_ROWS
+                query = query.bypass_vector_index() if exact else query.nprobes(20).refine_factor(2)
+            return query.to_arrow()
+
+        found = self._read(MEMORIES, search)
+        return _candidates(found, 1 - found.column("_distance").to_numpy())
+
+    def text_leg(self, query: str, filter: Filter, limit: int, columns: Sequence[str] = ()) -> list[Candidate]:
+        """The memories that share words with a query, best first, scored by BM25.
+
+        The query is words, never an expression: quotes, hyphens and "OR" are what they are.
+        """
+        text = query_words(query)
+        if limit < 1 or not text.strip():
+            return []
+        from lancedb.query import MatchQuery
+
+        condition = predicate(filter)
+        names = list(dict.fromkeys(["id", *columns]))
+
+        def search(table: Any) -> pa.Table:
+            query = table.search(MatchQuery(text, "words"), query_type="fts").where(condition)
+            return query.select([*names, "_score"]).limit(limit).to_arrow()
+
+        found = self._read(MEMORIES, search)
+        return _candidates(found, found.column("_score").to_numpy())
+
+    # Indexes
+
+    def index(self) -> None:
+        """Make missing indexes, and let all catch up with the rows; doing it twice changes nothing.
+
+        Rows that no index has yet are found all the same, by scanning them.
+        """
+        from lancedb.index import Bitmap, BTree, IvfSq, LabelList
+
+        table = self._table(MEMORIES)
+        rows = table.count_rows()
+        wanted: dict[str, Any] = {"words": _full_text()}
+        if rows > SCAN_ROWS:
+            wanted |= {column: BTree() for column in _TREES}
+            wanted |= {column: Bitmap() for column in _BITMAPS}
+            wanted |= {column: LabelList() for column in _LABELS}
+        if rows > EXACT_ROWS:
+            wanted["vector"] = IvfSq(distance_type="cosine")
+        self._make_indexes(wanted)
+        behind = max(
+            (stats.num_unindexed_rows for name in self._index_names() if (stats := table.index_stats(name))), default=0
+        )
+        if behind > min(max(rows * _UNINDEXED_SHARE, _UNINDEXED_ROWS), EXACT_ROWS):
+            self._write(MEMORIES, lambda table: table.optimize())
+
+    def _make_indexes(self, wanted: Mapping[str, Any]) -> None:
+        present = {column for index in self._table(MEMORIES).list_indices() for column in index.columns}
+        for column, config in wanted.items():
+            if column not in present:
+                self._write(MEMORIES, lambda t, c=column, k=config: t.create_index(c, config=k, replace=True))
+
+    def _index_names(self) -> list[str]:
+        return [index.name for index in self._table(MEMORIES).list_indices()]
+
+    # The door to LanceDB
+
+    def _names(self) -> list[str]:
+        return list(self._db.list_tables().tables)
+
+    def _table(self, name: str) -> Any:
+        if name not in self._handles:
+            try:
+                self._handles[name] = self._db.open_table(name)
+            except (ValueError, RuntimeError) as error:
+                if "not found" not in str(error).lower():
+                    raise StoreError(f"{self.url} can't be opened: {error}") from error
+                raise NoGeneration(f"{self.url} holds no store: run `hindlake rebuild`") from error
+        return self._handles[name]
+
+    def _read(self, name: str, act: Callable[[Any], _T]) -> _T:
+        """Run a query; where a clean-up removed the version that the handle knows, open the table anew, once."""
+        try:
+            return act(self._table(name))
+        except RuntimeError as error:
+            if "not found" not in str(error).lower():
+                raise StoreError(f"{self.url} can't be read: {error}") from error
+        self._db = self._connect()
+        self._handles.pop(name, None)
+        try:
+            return act(self._table(name))
+        except RuntimeError as error:
+            raise StoreError(f"{self.url} can't be read ({error}): run `hindlake rebuild`") from error
+
+    def _write(self, name: str, act: Callable[[Any], object]) -> None:
+        """Run a write; another writer's commit in between is a reason to try again, waiting longer each time."""
+        for attempt in range(_TRIES):
+            try:
+                act(self._table(name))
+                return
+            except RuntimeError as error:
+                if "conflict" not in str(error).lower() or attempt == _TRIES - 1:
+                    raise StoreError(f"{self.url} can't be written, tried {attempt + 1} times: {error}") from error
+            time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
+
+
+def _candidates(found: pa.Table, scores: npt.NDArray[Any]) -> list[Candidate]:
+    vectors: list[npt.NDArray[np.float32] | None] = [None] * found.num_rows
+    if "vector" in found.column_names:
+        lists = found.column("vector").combine_chunks()
+        matrix = lists.flatten().to_numpy().reshape(-1, lists.type.list_size)
+        rows = iter(matrix)  # flatten leaves out the rows that are null
+        vectors = [next(rows) if valid else None for valid in lists.is_valid().to_pylist()]
+    plain = found.drop_columns([name for name in ("vector", "_distance", "_score") if name in found.column_names])
+    return [
+        Candidate(row["id"], float(score), row, vector)
+        for row, score, vector in zip(plain.to_pylist(), scores, vectors, strict=True)
+    ]
+
+
+def _full_text() -> Any:
+    from lancedb.index import FTS
+
+    return FTS(base_tokenizer="icu/split", with_position=True)
+
+
+def _schema(dim: int) -> pa.Schema:
+    import pyarrow as pa
+
+    own = {"namespace": False, "id": False}
+    fields = [
+        pa.field(field.name, pa.list_(pa.float32(), dim) if field.name == "vector" else field.type,
+                 nullable=own.get(field.name, True))
+        for field in arrow_schema(MEMORIES)
+    ]
+    return pa.schema([pa.field("key", pa.string(), nullable=False), *fields, pa.field("words", pa.string())])
+
+
+def _merge(table: Any, key: str, rows: pa.Table) -> object:
+    # Rows without a vector are meant; LanceDB takes them for bad ones otherwise.
+    merge = table.merge_insert(key).when_matched_update_all(where="source.seq > target.seq")
+    return merge.when_not_matched_insert_all().execute(rows, on_bad_vectors="null")
+
+
+def _has_vector_index(table: Any) -> bool:
+    return any(index.columns == ["vector"] for index in table.list_indices())
+
+
+def _stored(rows: pa.Table, dim: int) -> pa.Table:
+    """Rows as the table keeps them: checked, the newest of each id, with `key` and `words`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = conform(rows, MEMORIES)
+    for name in ("namespace", "id", "seq"):
+        if rows.column(name).null_count:
+            raise StoreError(f"{rows.column(name).null_count} rows of a fold have no {name}: the log is damaged")
+    key = pc.binary_join_element_wise(rows.column("namespace"), rows.column("id"), "/")
+    numbered = pa.table({"key": key, "seq": rows.column("seq"), "row": pa.array(range(rows.num_rows), pa.int64())})
+    newest = numbered.sort_by([("key", "ascending"), ("seq", "descending"), ("row", "ascending")])
+    first = newest.group_by("key", use_threads=False).aggregate([("row", "first")]).column("row_first")
+    if len(first) != rows.num_rows:
+        rows, key = rows.take(first), key.take(first)
+    indexed = rows.select(["text", "trigger", "tool", "error_code", "entities"]).to_pylist()
+    vector = rows.schema.get_field_index("vector")
+    rows = rows.set_column(vector, "vector", _fixed(rows.column("vector"), rows.column("id"), dim))
+    rows = rows.add_column(0, "key", key)
+    rows = rows.append_column("words", pa.array([row_words(row) for row in indexed], pa.string()))
+    return rows.cast(_schema(dim))
+
+
+def _fixed(column: pa.ChunkedArray, ids: pa.ChunkedArray, dim: int) -> pa.Array:
+    """Vectors of a fixed length, null where there is none."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lists = column.combine_chunks()
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    if (wrong := np.flatnonzero((lengths != dim) & (lengths != 0))).size:
+        raise StoreError(
+            f"{wrong.size} vectors have another length than {dim}, such as {lengths[wrong[0]]} of memory "
+            f"{ids[int(wrong[0])]}: they come from another embedder than this generation's"
+        )
+    matrix = np.zeros((len(lengths), dim), dtype=np.float32)
+    has = lengths == dim
+    matrix[has] = pc.list_flatten(lists).to_numpy(zero_copy_only=False).reshape(-1, dim)
+    has &= ~np.isnan(matrix).any(axis=1)
+    matrix[~has] = 0
+    norms = np.linalg.norm(matrix, axis=1)
+    if (wrong := np.flatnonzero(has & ~((norms > 1e-6) & np.isfinite(norms)))).size:
+        raise StoreError(f"{wrong.size} vectors are zero or infinite, such as that of memory {ids[int(wrong[0])]}")
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), dim, mask=pa.array(~has))

@@ -1,0 +1,132 @@
+"""The words of a text as the full-text leg sees them: one column is indexed, and queries go through the same door.
+
+LanceDB's tokenizer (`icu/split`) stems English and knows Chinese words by a dictionary, which leaves two gaps:
+
+- Whether 超时 is one word or two depends on its neighbours, so a query may be cut otherwise than the memory. Each
+  pair of adjacent characters of a Chinese, Japanese or Korean run is indexed too.
+- `ORD-12345` and `http_client.py` fall into parts that match anything. Each identifier is indexed whole too, so that
+  the whole ranks above its parts.
+
+Both are written as made-up words of consonants, which no tokenizer splits and no stemmer shortens.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
+
+#: Characters of a query that are searched for; what an agent pastes beyond is noise.
+QUERY_CHARACTERS = 4_000
+#: Characters of a memory that are indexed as made-up words; its plain words all are.
+_INDEXED = 100_000
+_STOP = frozenset(
+    "a an and are as at be but by can did do does for from had has have how i if in is it its me my no not of on or "
+    "our she so that the their them then there they this to was we were what when where which who why will with you "
+    "your he her him his".split()
+)
+_LETTERS = "bcdfghjkmnpqrtvw"
+_CJK = re.compile("[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]+")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|[-_./:@#+](?=[A-Za-z0-9]))*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def normal(text: str) -> str:
+    """A text for matching only: compatibility forms unified, case folded.
+
+    >>> normal("Ｆｕｌｌ ＷＩＤＴＨ")
+    'full width'
+    """
+    return unicodedata.normalize("NFKC", _SURROGATE.sub(" ", text)).casefold()
+
+
+def identifiers(text: str) -> Iterator[str]:
+    """Identifiers of a text, normalised: what has a digit, or is joined by - _ . / : @ # +, and is no plain number.
+
+    >>> list(identifiers("ORD-12345 failed in http_client.py with ECONNRESET, twice at 10.5 s"))
+    ['ord-12345', 'http_client.py', 'econnreset']
+    """
+    for found in _IDENTIFIER.finditer(unicodedata.normalize("NFKC", text)):
+        word = found.group()
+        letters = any(c.isalpha() for c in word)
+        joined = any(c in "_/:@#" for c in word) or ("." in word and letters) or ("-" in word and _has_digit(word))
+        shouted = len(word) > 5 and word.isupper()
+        if (letters and (_has_digit(word) or shouted or joined)) or (joined and _has_digit(word)) or (
+            not letters and len(word) > 5
+        ):
+            yield word.casefold()
+
+
+def _has_digit(word: str) -> bool:
+    return any(c.isdigit() for c in word)
+
+
+def _pairs(text: str) -> Iterator[str]:
+    for found in _CJK.finditer(text):
+        run = found.group()
+        if len(run) == 1:
+            yield run
+        else:
+            yield from (run[place : place + 2] for place in range(len(run) - 1))
+
+
+def _code(kind: str, word: str) -> str:
+    digest = blake2b(word.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return kind + "".join(_LETTERS[int(digit, 16)] for digit in digest)
+
+
+def words(text: str) -> str:
+    """A text as it is indexed and searched: normalised, then its identifiers and character pairs as made-up words.
+
+    >>> words("Refund A1")
+    'refund a1 zjfvqkgfdkqpjg'
+    """
+    plain = normal(text)
+    some = plain[:_INDEXED]
+    extra = [_code("zj", word) for word in identifiers(text[:_INDEXED])]
+    extra += [_code("zq", pair) for pair in _pairs(some)]
+    return " ".join((plain, *extra))
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    text = row.get("text") or ""
+    also = [row.get("trigger") or "", row.get("tool") or "", row.get("error_code") or "", *(row.get("entities") or ())]
+    have = normal(text)
+    missing = [value for value in also if value and not re.search(rf"\b{re.escape(normal(value))}\b", have)]
+    return "\n".join((text, *missing))
+
+
+def row_words(row: Mapping[str, Any]) -> str:
+    """What is indexed of a memory: its text, and what its text may leave out (trigger, tool, error code, entities)."""
+    return words(_row_text(row))
+
+
+def row_terms(row: Mapping[str, Any]) -> set[str]:
+    """The terms of a memory, from the same columns."""
+    return terms(_row_text(row))
+
+
+def query_words(query: str) -> str:
+    """What is searched for, for a query."""
+    return words(query[:QUERY_CHARACTERS])
+
+
+def terms(text: str) -> set[str]:
+    """The distinct terms of a text, for a comparison in Python: words, identifiers, pairs of CJK characters.
+
+    >>> sorted(terms("The refund of ORD-1"))
+    ['ord-1', 'refund']
+    """
+    plain = normal(text[:QUERY_CHARACTERS])
+    found = {_stem(word) for word in re.findall(r"\w+", _CJK.sub(" ", plain)) if word not in _STOP}
+    return found | set(identifiers(text[:QUERY_CHARACTERS])) | set(_pairs(plain))
+
+
+def _stem(word: str) -> str:
+    """A word without its commonest English endings, so that "refunds" and "refunded" meet "refund"."""
+    for ending in ("ing", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return word.removesuffix(ending)
+    return word
