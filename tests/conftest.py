@@ -10,11 +10,11 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from servers.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server, s3_server
 
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.settings import S3Settings, Settings
+from servers.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server, s3_server
 
 hypothesis.settings.register_profile("hindlake", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("hindlake")

@@ -1,0 +1,22 @@
+.NOTPARALLEL:
+.PHONY: demo test lock
+
+# The whole way, offline, one screen a step.
+demo:
+	@tools/venv.sh demo
+	@.venv/bin/hindlake demo
+
+# What a developer runs before each commit. CI runs .ci/run, which adds the slow tests and every check.
+test:
+	@tools/venv.sh dev
+	@.venv/bin/python -m pytest -q -m "not slow" $(PYTEST_ARGS)
+
+# Resolve the locks anew from pyproject.toml. Versions stay where they can; UPGRADE=--upgrade moves them all.
+COMPILE = .venv/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-emit-index-url --all-extras --overrides tools/lock-overrides.txt \
+	$(UPGRADE) pyproject.toml
+
+lock:
+	@tools/venv.sh dev
+	$(COMPILE) --group build -o requirements.lock
+	$(COMPILE) --group dev --constraints requirements.lock -o requirements-dev.lock
