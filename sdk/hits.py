@@ -16,7 +16,7 @@ class Hit:
     #: episode · experience · fact · preference · rule
     kind: str
     text: str
-    #: 0 to 1: how well it answers, on one scale for all queries
+    #: What the order is by: 0 to 1, how well it answers; 0 where an empty query listed the newest
     score: float
     #: pending · active · …
     state: str
@@ -38,5 +38,9 @@ class Hit:
     confidence: float
     #: What it rests on: dicts of trace_id, event_id, quote
     evidence: tuple[dict[str, str], ...] = ()
-    #: Which legs found it, at which rank and with which raw score, and the factors on its rank
-    why: dict[str, Any] = field(default_factory=dict)
+    #: How relevant it is by itself, 0 to 1, factors left out
+    relevance: float = 0.0
+    #: Where each leg had it: rank, raw score, share of the best, relevance
+    legs: dict[str, Any] = field(default_factory=dict)
+    #: What its rank was multiplied by: confidence, decay, strength
+    factors: dict[str, float] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -20,7 +21,8 @@ from ..memory_store.lake import Lake
 from ..memory_store.log import settle
 from ..memory_store.masking import Mask
 from ..memory_store.predicates import Filter
-from ..memory_store.reader import Found, Reader
+from ..memory_store.reader import Reader
+from ..memory_store.search import Hit as Found
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.vectors import embed_rows
 from .hits import Hit
@@ -193,7 +195,7 @@ class Memory:
             since=None if since is None else as_utc(since),
             until=None if until is None else as_utc(until),
         )
-        return [_hit(found) for found in self._reader.search(query, where, limit)]
+        return [_hit(found) for found in self._reader.search(_stored(query), where, limit)]
 
     def recent(self, subject: str, *, hours: float | None = None, limit: int = 5) -> list[Hit]:
         """Digests of the tasks of a subject that ended lately, newest first (R1): there the moment a task has ended.
@@ -271,6 +273,7 @@ class Memory:
 
     def _write(self, act: str, rows: list[Row]) -> None:
         write_user_act(self._lake, self.namespace, rows, act)
+        self._reader.forget_overlays()
         self._writes += 1
         if self._writes % SETTLE_WRITES == 0 and (self._settling is None or not self._settling.is_alive()):
             self._settling = threading.Thread(target=self._settle, name="hindlake-settle", daemon=True)
@@ -319,7 +322,7 @@ def _known(values: tuple[str, ...] | None, allowed: tuple[str, ...], what: str) 
 
 
 def _hit(found: Found) -> Hit:
-    row = found.memory
+    row = found.row
     return Hit(
         id=row["id"],
         kind=row["kind"],
@@ -339,5 +342,7 @@ def _hit(found: Found) -> Hit:
         importance=row["importance"] or 0.0,
         confidence=row["confidence"] or 0.0,
         evidence=tuple(row["evidence"] or ()),
-        why=found.why,
+        relevance=round(found.relevance, 4),
+        legs={name: asdict(place) for name, place in found.legs.items()},
+        factors=dict(found.factors),
     )

@@ -1,0 +1,127 @@
+"""Reading one lake and its store together: what the store has folded, and what was written since."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from .clock import Clock
+from .embedders import Embedder, embedder_named
+from .generations import Generation, ensure, open_tables
+from .lake import Lake
+from .overlay import Overlay, OverlayReader
+from .predicates import Filter, matches
+from .schema import arrow_schema
+from .search import Hit, find
+from .settings import Settings
+from .tables import Tables
+from .vectors import embed_texts, text_to_embed
+
+_COLUMNS = [name for name in arrow_schema("memories").names if name != "vector"]
+
+
+@dataclass(frozen=True)
+class _View:
+    """The generation that a reader uses, and its tables."""
+
+    generation: Generation
+    tables: Tables
+    embedder: Embedder
+
+
+class Reader:
+    """Searches the generation in use. Safe to share between threads; make a new one after a fork."""
+
+    def __init__(self, lake: Lake, settings: Settings, clock: Clock) -> None:
+        self._lake, self._settings, self._clock = lake, settings, clock
+        self._lock = threading.Lock()
+        self._view: _View | None = None
+        self._overlays: dict[str, OverlayReader] = {}
+        self._latest: dict[str, tuple[float, int, Overlay]] = {}
+        self._vectors: dict[str, Any] = {}
+
+    def embedder(self) -> Embedder:
+        """The embedder of the generation in use."""
+        return self._current().embedder
+
+    def search(self, query: str, where: Filter, limit: int) -> list[Hit]:
+        """Memories that pass the filter and answer the query, best first; an empty query lists the newest.
+
+        A search keeps the generation that it began with. What was written before it began is found.
+        """
+        view = self._current()
+        hidden: list[str] = []
+        fresh: list[Mapping[str, Any]] = []
+        for namespace in where.namespaces:
+            overlay = self._read_overlay(view, namespace)
+            wanted = where.states
+            hidden += [id for id, state in overlay.states.items() if wanted is not None and state not in wanted]
+            fresh += [row for row in overlay.added.to_pylist() if matches(row, where)]
+        where = replace(where, not_ids=(*where.not_ids, *hidden))
+        if not query.strip():
+            return _newest(view.tables, where, fresh, limit)
+        now = self._clock.now()
+        return find(
+            view.tables, view.embedder, query, where, self._settings.search, now, limit,
+            overlay=self._with_vectors(view.embedder, fresh),
+        )  # fmt: skip
+
+    def _current(self) -> _View:
+        with self._lock:
+            generation = ensure(self._lake, self._settings, self._clock)
+            if self._view is None or self._view.generation != generation:
+                embedder = embedder_named(generation.embedder, self._settings)
+                self._view = _View(generation, open_tables(self._settings, generation), embedder)
+                self._latest.clear()
+            return self._view
+
+    def _read_overlay(self, view: _View, namespace: str) -> Overlay:
+        """What was written since the fold. The fold's place is read first, so that nothing falls in between."""
+        with self._lock:
+            seconds = self._settings.search.refresh_seconds
+            if seconds and namespace in self._latest:
+                read_at, folded_to, overlay = self._latest[namespace]
+                if time.monotonic() - read_at < seconds and folded_to == view.tables.folded_to(namespace):
+                    return overlay
+            folded_to = view.tables.folded_to(namespace)
+            reader = self._overlays.setdefault(namespace, OverlayReader(self._lake, namespace))
+            overlay = reader.read(folded_to)
+            self._latest[namespace] = (time.monotonic(), folded_to, overlay)
+            return overlay
+
+    def forget_overlays(self) -> None:
+        """Look for writes again at the next search, however lately that was done: this process has written."""
+        with self._lock:
+            self._latest.clear()
+
+    def _with_vectors(self, embedder: Embedder, rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Rows with this embedder's vectors; one that was written without is embedded here, once."""
+        bare = [row for row in rows if row["embedder"] != embedder.name or row["vector"] is None]
+        missing = [row for row in bare if (embedder.name, row["id"]) not in self._vectors]
+        texts = [text_to_embed(row["kind"], row["text"]) for row in missing]
+        made = embed_texts(embedder, texts)
+        self._vectors.update({(embedder.name, r["id"]): vector for r, vector in zip(missing, made, strict=True)})
+        own = {row["id"]: self._vectors[embedder.name, row["id"]] for row in bare}
+        self._vectors = {key: vector for key, vector in self._vectors.items() if key[1] in own}
+        return [{**row, "vector": own[row["id"]]} if row["id"] in own else row for row in rows]
+
+
+def _newest(tables: Tables, where: Filter, fresh: list[Mapping[str, Any]], limit: int) -> list[Hit]:
+    """The memories that pass the filter, by the time since when they hold, newest first."""
+    stored = tables.scan(where, ["id", "valid_from"]).to_pylist()
+    known = {row["id"] for row in stored}
+    new = {row["id"]: row for row in fresh if row["id"] not in known and row["id"] not in where.not_ids}
+    order = sorted([*stored, *new.values()], key=lambda row: (_time(row), row["id"]), reverse=True)[:limit]
+    wanted = tuple(row["id"] for row in order if row["id"] not in new)
+    rows = {row["id"]: row for row in tables.scan(replace(where, ids=wanted), _COLUMNS).to_pylist()} if wanted else {}
+    rows |= {id: {name: row[name] for name in _COLUMNS} for id, row in new.items()}
+    return [Hit(rows[row["id"]], 0.0, 0.0, {}, {}) for row in order if row["id"] in rows]
+
+
+def _time(row: Mapping[str, Any]) -> datetime:
+    value: datetime = row["valid_from"]
+    return value
