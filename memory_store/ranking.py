@@ -119,8 +119,10 @@ def fuse(
             fused[id] = sum(weights[name] / (rrf_k + place.rank) for name, place in by_leg.items())
         else:
             fused[id] = sum(weights[name] * place.share for name, place in by_leg.items())
-    worth = {id: _either(place.relevance for name, place in by_leg.items() if weights[name])
-             for id, by_leg in places.items()}
+    worth = {
+        id: _either([place.relevance for name, place in by_leg.items() if weights[name]])
+        for id, by_leg in places.items()
+    }
     level = 1.0
     if fusion == "score" and fused:
         best = min(fused, key=lambda id: (-fused[id], id))
@@ -133,7 +135,7 @@ def fuse(
     return sorted(ranked, key=lambda hit: (-hit.score, -hit.relevance, hit.id))
 
 
-def _either(relevances: Any) -> float:
+def _either(relevances: Sequence[float]) -> float:
     """One or the other is enough: the probability that at least one of independent witnesses is right."""
     return 1 - math.prod(1 - value for value in relevances)
 

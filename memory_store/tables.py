@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -95,7 +96,7 @@ class Tables:
             raise StoreError(f"{url} holds a generation already: build the new one under another name")
         folds = pa.schema([pa.field("namespace", pa.string(), nullable=False), pa.field("seq", pa.int64())])
         for name, schema, key in ((FOLDS, folds, "namespace"), (MEMORIES, _schema(dim), "key")):
-            table = tables._db.create_table(name, schema=schema)
+            table: Any = tables._db.create_table(name, schema=schema)
             # Without a primary key, two processes that merge the same new id store it twice, silently.
             table.set_unenforced_primary_key(key)
         tables._make_indexes({"words": _full_text()})
@@ -127,8 +128,7 @@ class Tables:
         """
         stored = _stored(rows, self.dim)
         for start in range(0, stored.num_rows, _MERGE_ROWS):
-            some = stored.slice(start, _MERGE_ROWS)
-            self._write(MEMORIES, lambda table, some=some: _merge(table, "key", some))
+            self._write(MEMORIES, partial(_merge, key="key", rows=stored.slice(start, _MERGE_ROWS)))
 
     def folded_to(self, namespace: str) -> int:
         """The place in the log up to which a namespace was folded; 0 if it never was."""
@@ -141,7 +141,7 @@ class Tables:
         import pyarrow as pa
 
         row = pa.table({"namespace": [namespace], "seq": [seq]}, schema=self._read(FOLDS, lambda table: table.schema))
-        self._write(FOLDS, lambda table: _merge(table, "namespace", row))
+        self._write(FOLDS, partial(_merge, key="namespace", rows=row))
 
     # Reading
 
@@ -211,11 +211,12 @@ class Tables:
             return []
         from lancedb.query import MatchQuery
 
+        match = MatchQuery(text, "words")  # type: ignore[call-arg]  # its defaults are hidden from mypy
         condition = predicate(filter)
         names = list(dict.fromkeys(["id", *columns]))
 
         def search(table: Any) -> pa.Table:
-            query = table.search(MatchQuery(text, "words"), query_type="fts").where(condition)
+            query = table.search(match, query_type="fts").where(condition)
             return query.select([*names, "_score"]).limit(limit).to_arrow()
 
         found = self._read(MEMORIES, search)
@@ -250,7 +251,7 @@ class Tables:
         present = {column for index in self._table(MEMORIES).list_indices() for column in index.columns}
         for column, config in wanted.items():
             if column not in present:
-                self._write(MEMORIES, lambda t, c=column, k=config: t.create_index(c, config=k, replace=True))
+                self._write(MEMORIES, partial(_make_index, column=column, config=config))
 
     def _index_names(self) -> list[str]:
         return [index.name for index in self._table(MEMORIES).list_indices()]
@@ -294,6 +295,10 @@ class Tables:
                 if "conflict" not in str(error).lower() or attempt == _TRIES - 1:
                     raise StoreError(f"{self.url} can't be written, tried {attempt + 1} times: {error}") from error
             time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
+
+
+def _make_index(table: Any, column: str, config: Any) -> None:
+    table.create_index(column, config=config, replace=True)
 
 
 def _candidates(found: pa.Table, scores: npt.NDArray[Any]) -> list[Candidate]:

@@ -25,7 +25,7 @@ _INDEXED = 100_000
 _STOP = frozenset(
     "a an and are as at be but by can did do does for from had has have how i if in is it its me my no not of on or "
     "our she so that the their them then there they this to was we were what when where which who why will with you "
-    "your he her him his".split()
+    "your he her him his".split()  # noqa: SIM905 - a list of so many is harder to read
 )
 _LETTERS = "bcdfghjkmnpqrtvw"
 _CJK = re.compile("[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]+")

@@ -99,6 +99,8 @@ class Endpoint(BaseEmbedder):
         """One answer a text, None where there is none. A refused request answers None for all of its texts."""
         import openai
 
+        if self._settings.calls == "off":
+            raise EmbedderError(f"{self.name} may not be called: HINDLAKE_MODEL_CALLS is off")
         try:
             # Plain floats: as base64, the client would fail on the whole reply for one null in it.
             reply: Any = self._client.embeddings.create(model=self._model, input=texts, encoding_format="float")
