@@ -131,7 +131,8 @@ def find_entities(text: str, limit: int = LIMIT) -> tuple[Entity, ...]:
             name = _LEADING.sub("", match.group(group)) if pattern is _CHINESE[-1] else match.group(group)
             if len(name) > 2 - (name[-1:] in "市省县") and name not in _CHINESE_COMMON:
                 take("name", match.end(group) - len(name), match.end(group))
-    for start, end in _capitalised(text):
+    rest = "".join("\0" if used else character for used, character in zip(taken, text, strict=True))
+    for start, end in _capitalised(rest):
         take("name", start, end)
     found.sort(key=lambda entity: entity.start)
     unique: dict[str, Entity] = {}

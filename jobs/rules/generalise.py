@@ -1,0 +1,173 @@
+"""From an instance to its kind: what is only this order's, this person's or this day's gives way to a placeholder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ...memory_store.entities import Entity, find_entities
+from ...memory_store.events import Event, Trace
+from ...memory_store.language import is_cjk
+from .sentences import own_words, sentences_of
+
+_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_DATE = re.compile(
+    rf"\b\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?:[T ]\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\.\d+)?Z?)?|\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}\b|"
+    rf"\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}\b(?:,? \d{{4}})?|"
+    r"(?:\d{2,4}年)?\d{1,2}月\d{1,2}[日号]?|\d{4}年|周[一二三四五六日天]|星期[一二三四五六日天]|"
+    r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:today|tomorrow|yesterday)\b|今天|明天|昨天|后天",
+    re.I,
+)
+_TIME = re.compile(r"\b\d{1,2}(?::\d{2}){1,2}\s?(?:[ap]\.?m\.?)?(?![\w])|\b\d{1,2}\s?[ap]\.?m\b\.?|\d{1,2}[点时](?:\d{1,2}分|半)?", re.I)
+_AMOUNT = re.compile(r"(?:[$€£¥]\s?|\b(?:USD|EUR|CNY|RMB)\s?)\d[\d,.]*\b|\b\d[\d,.]*\s?(?:dollars|euros|pounds|usd|eur|yuan)\b|\d[\d,.]*\s?(?:元|块钱?|万元?|美元|人民币)", re.I)
+_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])|(?<=[\u4e00-\u9fff])\d{3,}(?=[\u4e00-\u9fff])")
+_QUOTED = re.compile(r"\"[^\"\n]{1,80}\"|'[^'\n]{2,80}'(?!\w)|“[^”\n]{1,80}”|「[^」\n]{1,80}」|`[^`\n]{1,80}`")
+_DOTS = re.compile(r"…(?:[\s,'\"/:-]*(?:and |or |和|与|、)?…)+")
+_KIND_NAMES = {
+    "en": {"date": "a date", "time": "a time", "amount": "an amount", "email": "an e-mail address", "url": "a link", "id": "an id"},
+    "zh": {"date": "某日", "time": "某时", "amount": "某金额", "email": "某邮箱", "url": "某链接", "id": "某编号"},
+}
+#: Numbers up to this are counts (three bags) and stay.
+_SMALL = 20
+
+
+def generalise(text: str, *, placeholder: str = "", keep: Iterable[str] = ()) -> str:
+    """A text without ids, names, dates, times, amounts and links; each becomes its kind, or `placeholder` if given.
+
+    `keep` are words that stay although they look like names: tools, arguments.
+
+    >>> generalise("Move order ORD-5521 of Priya Raman to May 27")
+    'Move order … of … to a date'
+    >>> generalise("把订单ORD-5521改到5月27日")
+    '把订单…改到某日'
+    """
+    kinds = _KIND_NAMES["zh" if is_cjk(text) else "en"]
+    kept = set(keep)
+
+    def name(kind: str) -> str:
+        return placeholder or kinds[kind]
+
+    if placeholder:
+        text = _QUOTED.sub(placeholder, text)
+    for entity in sorted(find_entities(text, 200), key=lambda item: -len(item.text)):
+        if entity.text in kept:
+            continue
+        if entity.kind in ("email", "url"):
+            text = text.replace(entity.text, name(entity.kind))
+        elif _is_instance(entity):
+            text = text.replace(entity.text, "…")
+    text = _DATE.sub(name("date"), text)
+    text = _TIME.sub(name("time"), text)
+    text = _AMOUNT.sub(name("amount"), text)
+    text = _NUMBER.sub(lambda m: m.group() if _is_small(m.group()) else "…", text)
+    return _DOTS.sub("…", re.sub(r"\s?[(（]…[)）]", "", text))
+
+
+def instance_in(text: str, names: Iterable[str] = ()) -> str:
+    """What in a text is an instance (an id, an address, a date, a name among `names`); empty if nothing is.
+
+    >>> instance_in("call refund for ORD-5521"), instance_in("call get_user_details first")
+    ('ORD-5521', '')
+    """
+    for entity in find_entities(text, 200):
+        if entity.kind in ("email", "url", "identifier") and _is_instance(entity):
+            return entity.text
+    for pattern in (_DATE, _AMOUNT):
+        if match := pattern.search(text):
+            return match.group()
+    for match in _NUMBER.finditer(text):
+        if len(re.sub(r"\D", "", match.group())) >= 4:
+            return match.group()
+    for name in names:
+        if len(name) > 1 and re.search(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])", text):
+            return name
+    return ""
+
+
+_ASK = re.compile(
+    r"\b(?:i(?:'d| would) (?:really )?(?:like|love|prefer) to|i (?:just |really |also )?(?:want|need|wish|have|intend) to|i'm (?:trying|looking|hoping|"
+    r"calling|planning|wanting) to|can you|could you|would you|would it be possible to|is it possible to|please|help me(?: to)?|"
+    r"how (?:do|can|could|would) i|am i able to|i need (?:some |your )?(?:help|assistance)(?: with| to| in)?|i (?:want|need|would like|'d like)|"
+    r"help with|assistance with|your task is to|you need to|you should)\s+(?P<what>[^.!?\n]{6,240})",
+    re.I,
+)
+_ASK_CHINESE = re.compile(
+    r"(?:我(?:们)?(?:想要?|要|需要|希望|打算|得)|请(?:你|您)?(?:帮我|帮忙|协助)?|帮(?:我|忙)|麻烦(?:你|您)?(?:帮我)?|能不能|能否|可以(?:帮我)|可不可以|怎么|如何)(?P<what>[^。！？；\n，,]{3,60})"
+)
+_GREETING = re.compile(r"^(?:hi|hello|hey|good (?:morning|afternoon|evening)|there|dear \w+|thanks|thank you|ok|okay|sure|你好|您好)[\s,!.，。！]*", re.I)
+_TAIL = re.compile(r"[,;]?\s+(?:and|but|or|to|for|the|a|an|of|in|on|with|from|at|if|that|because|since|as|my|is|please|…)$", re.I)
+_OWN = ((re.compile(r"\b(?:my|our)\b", re.I), "the"), (re.compile(r"\b(?:i|we)\b", re.I), "the user"), (re.compile(r"\bme\b", re.I), "the user"),
+        (re.compile(r"\byou(?:r)?\b", re.I), "the agent"))
+_EMPTY = frozenset(
+    "the a an to of for in on with and or my me i you it this that some please help can could would like want need have be is are do "
+    "so as at by from what how just also really user agent know get make … date time amount id about if all any new let".split()
+)
+
+
+def situation_of(trace: Trace) -> str:
+    """What the task asked for, as a kind of request: at most 14 words or 28 Chinese characters; empty if unclear.
+
+    The user's wish that says most, among their first three messages and the goal.
+    """
+    said: list[str] = [event.content for event in trace.events if event.type == "task" and event.content][:1]
+    said += [event.content for event in _user_messages(trace)[:3]]
+    wishes: list[str] = []
+    for text in said:
+        own = own_words(text[:3000])
+        for sentence in sentences_of(own):
+            wishes += [match["what"] for match in _ASK.finditer(sentence)]
+            wishes += [match["what"] for match in _ASK_CHINESE.finditer(sentence)]
+    if not wishes and said:
+        wishes = sentences_of(own_words(said[0][:600]))[:2]
+    phrases = [phrase for wish in wishes if (phrase := _phrase(wish))]
+    return max(phrases, key=_weight, default="")
+
+
+def content_words(text: str) -> list[str]:
+    """The words of a text that say something; a Chinese character counts for half a word."""
+    words = [word for word in re.findall(r"[a-z][a-z'_-]+", text.lower()) if word not in _EMPTY]
+    han = re.findall(r"[\u4e00-\u9fff]{2}", text)
+    return words + han
+
+
+def _weight(phrase: str) -> float:
+    """How much a phrase says: its content words, less its placeholders."""
+    return len(content_words(phrase)) - 0.5 * phrase.count("…")
+
+
+def _phrase(wish: str) -> str:
+    text = _GREETING.sub("", generalise(wish.strip()))
+    if is_cjk(text):
+        text = re.sub(r"^(?:你|您|我)?(?:帮我|一下)?", "", text).strip("，。 的了吗呢")
+        return text[:28] if len(text) >= 4 else ""
+    for pattern, instead in _OWN:
+        text = pattern.sub(instead, text)
+    words = text.replace("*", "").split()[:14]
+    text = " ".join(words).strip(" ,;:-\"'")
+    while (shorter := _TAIL.sub("", text)) != text:
+        text = shorter
+    text = text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+    return text if len(content_words(text)) >= 2 else ""
+
+
+def _user_messages(trace: Trace) -> list[Event]:
+    return [e for e in trace.events if e.type == "message" and e.role == "user" and e.content.strip()]
+
+
+def _is_instance(entity: Entity) -> bool:
+    """Whether an entity is this one's only: a name, an id, an address, a path; a term, a file's name and code are not."""
+    if entity.kind == "identifier":
+        return not _is_plain(entity.text)
+    return entity.kind in ("name", "quoted", "email", "url") or (entity.kind == "file" and ("/" in entity.text or "\\" in entity.text))
+
+
+def _is_plain(identifier: str) -> bool:
+    """An identifier that is a term and no instance: utf-8, ipv4, sha256, 24-hour, s3, v2."""
+    return re.fullmatch(r"[a-z]{1,8}-?\d{1,3}|\d{1,3}-[a-z]+|[A-Z]{2,5}-?\d", identifier) is not None
+
+
+def _is_small(number: str) -> bool:
+    try:
+        return float(number.replace(",", "")) <= _SMALL and "." not in number
+    except ValueError:
+        return False
