@@ -107,7 +107,8 @@ SECRETS: tuple[Rule, ...] = (
           rf"{_START}gl(?:pat|dt|rt|ptt|cbt|soat|ft)-[\w-]{{20,}}"),
     _rule("slack_token", "xoxa- xoxb- xoxe xoxo- xoxp- xoxr- xoxs- xapp-",
           rf"{_START}(?:xox[abeoprs]|xapp)[.-][A-Za-z0-9.-]{{10,}}"),
-    _rule("slack_webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_+-]{20,}"),
+    _rule("slack_webhook", "hooks.slack.com",
+          r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_+-]{20,}"),
     _rule("api_key", "sk-", rf"{_START}sk-[A-Za-z0-9_-]{{20,}}", _has_digit),
     _rule("google_key", "AIza", rf"{_START}AIza[\w-]{{35}}"),
     _rule("google_token", "ya29. GOCSPX-", rf"{_START}(?:ya29\.|GOCSPX-)[\w-]{{20,}}"),
@@ -132,7 +133,8 @@ SECRETS: tuple[Rule, ...] = (
     _rule("connection_string", "://",
           r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'\\<>]{0,100}:(?P<it>[^\s/@\"'\\<>]{1,200})@",
           lambda text: not _PLACEHOLDER.fullmatch(text)),
-    _rule("authorization", "earer asic EARER ASIC", r"(?i:\b(?:bearer|basic)\s+)(?P<it>[A-Za-z0-9+/_.~=-]{16,})", _has_digit),
+    _rule("authorization", "earer asic EARER ASIC",
+          r"(?i:\b(?:bearer|basic)\s+)(?P<it>[A-Za-z0-9+/_.~=-]{16,})", _has_digit),
     _rule(
         "password", "assw ASSW pwd Pwd PWD ecret ECRET oken OKEN api_k apiK apik api-k ApiK API_K API-K Api-K API_k "
         "Api_k ess_k ess-k essK essk ESS_K ess-K redential REDENTIAL thoriz nt_k ntK NT_K ing_k ing-k ingK ING_K ion_k "
@@ -146,8 +148,9 @@ SECRETS: tuple[Rule, ...] = (
 #: E-mail addresses, phone numbers, national ids, cards, bank accounts.
 PERSONAL: tuple[Rule, ...] = (
     _rule("email", "@", r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}"),
-    _rule("national_id", "", r"(?<![0-9A-Za-z])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[0-9Xx]"
-          r"(?![0-9A-Za-z])", _chinese_id),
+    _rule("national_id", "",
+          r"(?<![0-9A-Za-z])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[0-9Xx](?![0-9A-Za-z])",
+          _chinese_id),
     _rule("national_id", "", r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])"),
     _rule("card", "", r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-])", _luhn),
     _rule("iban", "", r"(?<![0-9A-Za-z])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![0-9A-Za-z])", _iban),

@@ -44,6 +44,30 @@ SEGMENT_BYTES = 4 << 20
 #: A segment that was made and never used is removed after this time, in seconds.
 _STALE_SECONDS = 3600
 
+# Locks belong to open files, and a child shares the open files of its parent: until it closes them, no one can adopt
+# a segment of a parent that died.
+_open_files: set[int] = set()
+
+
+def _opened(path: Path, flags: int) -> int:
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    _open_files.add(fd)
+    return fd
+
+
+def _close(fd: int) -> None:
+    _open_files.discard(fd)
+    os.close(fd)
+
+
+def _close_inherited() -> None:
+    for fd in list(_open_files):
+        with contextlib.suppress(OSError):
+            _close(fd)
+
+
+os.register_at_fork(after_in_child=_close_inherited)
+
 
 def home_label(settings: Settings) -> str:
     """The home that a spool's segments name, so that two homes can share a folder.
@@ -104,7 +128,7 @@ class Spool:
             if self._fd >= 0:
                 fd, self._fd = self._fd, -1
                 self._sealed.add(self._name)
-                os.close(fd)
+                _close(fd)
 
     def unrolled(self) -> bool:
         """Whether a segment that this process sealed is still in the folder."""
@@ -113,10 +137,7 @@ class Spool:
             return bool(self._sealed)
 
     def after_fork(self) -> None:
-        """Called in the child: what the parent has open is the parent's. Its lock stays held."""
-        if self._fd >= 0:
-            with contextlib.suppress(OSError):
-                os.close(self._fd)
+        """Begin anew in a child: the segment is the parent's, and this process has closed it already."""
         self.appended = 0
         self._reset()
 
@@ -126,7 +147,7 @@ class Spool:
         name = sortable_id()
         # Locked before it has its name: no one may adopt a segment between its birth and its lock.
         unborn = self.folder / f"{name}.new"
-        fd = os.open(unborn, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = _opened(unborn, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.write(fd, self._header) != len(self._header):
@@ -135,7 +156,7 @@ class Spool:
             if self._fsync:
                 _sync_folder(self.folder)
         except OSError:
-            os.close(fd)
+            _close(fd)
             with contextlib.suppress(OSError):
                 os.unlink(unborn)
             raise
@@ -201,7 +222,7 @@ def _frames(raw: bytes, place: int, segment: Segment) -> Iterator[tuple[bytes, b
 def adopt(path: Path) -> Iterator[bool]:
     """Hold a segment that no one else holds: True if it is ours now, False if someone has it or it is gone."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = _opened(path, os.O_RDWR)
     except FileNotFoundError:
         yield False
         return
@@ -214,7 +235,7 @@ def adopt(path: Path) -> Iterator[bool]:
             ours = False
         yield ours
     finally:
-        os.close(fd)
+        _close(fd)
 
 
 @dataclass

@@ -139,7 +139,7 @@ def _is_plain(value: object, depth: int) -> bool:
     if kind is str or kind is int or kind is bool or value is None:
         return True
     if kind is float:
-        return value - value == 0  # type: ignore[operator]
+        return bool(value - value == 0)  # type: ignore[operator]
     if depth > 20:
         return False
     if kind is dict:

@@ -419,7 +419,7 @@ class Recorder:
         return wanted == "remote" or (wanted == "auto" and any(os.environ.get(name) for name in _SERVERLESS))
 
     def after_fork(self) -> None:
-        """Called in the child: its counts begin at 0, its ids are its own."""
+        """Begin anew in a child: its counts begin at 0, its ids are its own."""
         self._count_lock = threading.Lock()
         self._failed = self._masked = 0
         self._ids.renew()

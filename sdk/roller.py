@@ -122,7 +122,7 @@ class Roller:
             self._spool.seal()
 
     def after_fork(self) -> None:
-        """Called in the child: threads, locks and connections are the parent's."""
+        """Begin anew in a child: threads, locks and connections are the parent's."""
         stopped = self._stopped
         self._reset()
         self._stopped = stopped

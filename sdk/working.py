@@ -70,7 +70,7 @@ class WorkingMemory:
         return turns_of(ring) if ring is not None else []
 
     def after_fork(self) -> None:
-        """Called in the child, where the lock may have been held by a thread that no longer exists."""
+        """Begin anew in a child, where the lock may be held by a thread that no longer exists."""
         self._lock = threading.Lock()
 
 

@@ -333,7 +333,7 @@ def test_a_child_after_fork_logs_into_a_spool_of_its_own(tmp_path: Path) -> None
         "print(parent.trace_id)\n"
     )
     home = str(tmp_path / "home")
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, home], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, home], stdout=subprocess.PIPE, text=True, check=True)
     child, parent = done.stdout.split()
     traces = {t.trace_id: t for t in read_traces(Lake.open(Settings.load(home=home)), "default", [child, parent])}
     assert [e.content for e in traces[child].events] == ["child", "from the child", ""]
