@@ -142,7 +142,6 @@ def _quoted(lake: Lake, namespace: str, evidence: list[dict[str, str]]) -> tuple
 def _replaced(rows: pa.Table, id: str) -> tuple[str, ...]:
     import pyarrow.compute as pc
 
-    hits = rows.filter(
-        pc.and_kleene(pc.equal(rows.column("superseded_by"), id), pc.not_equal(rows.column("verdict"), "refused"))
-    )
+    stands = pc.not_equal(pc.fill_null(rows.column("verdict"), "waiting"), "refused")
+    hits = rows.filter(pc.and_kleene(pc.equal(rows.column("superseded_by"), id), stands))
     return tuple(dict.fromkeys(hits.column("id").to_pylist()))
