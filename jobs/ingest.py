@@ -17,7 +17,6 @@ from ..memory_store.events import Event
 from ..memory_store.formats import (
     FORMATS,
     Broken,
-    Draft,
     Format,
     Record,
     RecordError,
@@ -29,6 +28,7 @@ from ..memory_store.formats import (
     read_records,
 )
 from ..memory_store.lake import Lake
+from ..memory_store.masking import Mask
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.traces import scan_events, write_events
 
@@ -104,9 +104,9 @@ def ingest(
     if not sources:
         raise UsageError("nothing to ingest: name a file, a folder, or - for standard input")
     known_format = None if format == "auto" else format_named(format)
-    stamp = Stamp(
-        namespace, clock.now(), subject, agent_role, task_type, max_value_bytes=settings.recorder.max_value_bytes
-    )
+    keep = settings.recorder
+    mask = Mask(keep.mask_secrets, keep.mask_personal) if keep.mask_secrets or keep.mask_personal else None
+    stamp = Stamp(namespace, clock.now(), subject, agent_role, task_type, keep.max_value_bytes, mask)
     writer = _Writer(lake, namespace)
     for source in open_sources(sources):
         verdict = FileVerdict(source.name)

@@ -19,6 +19,8 @@ _MESSAGE_CHARS = 2_000
 _SLUG_WORDS, _SLUG_CHARS = 8, 64
 #: A vague opening ("failed to …", "unable to …") counts only in a result up to this long: a report, not a document.
 _SHORT = 600
+#: How much of the end of a result is searched for a traceback, in characters.
+_TRACE_CHARS = 20_000
 
 _ERRNO = "|".join(
     sorted({*errno.errorcode.values(), "ENOTFOUND", "EAI_AGAIN", "ESOCKETTIMEDOUT", "ERR_NETWORK"}, key=len)[::-1]
@@ -43,6 +45,7 @@ _SYSCALL = re.compile(rf"\s*(?:error:?\s+)?(?:[a-z]+\s+){{0,3}}\(?({_ERRNO})\b")
 _ERRNO_NUMBER = re.compile(r"\s*(?:[\w.]+:\s*)?\[(?:Errno|WinError) (\d+)\]")
 _EXIT = re.compile(r"\s*(?:(?:process|command)\s+)?(?:exited|failed|finished)?\s*(?:with\s+)?(?:exit|return)?\s*"
                    r"(?:code|status)\s*:?\s*(\d+)\b[.:]?\s*", re.I)
+_EXIT_WORD = re.compile(r"\s*\S*(?:process|command|exit|return)", re.I)
 _SHELL = re.compile(
     r"\s*[\w./+-]+: [^\n]{0,300}?(command not found|no such file or directory|permission denied|"
     r"is a directory|not a directory|connection refused|syntax error[^\n]*)\s*\Z", re.I)
@@ -77,8 +80,8 @@ _VAGUE = re.compile(
     r"rate limit(?:ed| exceeded| reached)\b)", re.I)
 _TIMEOUT = re.compile(
     r"\s*(?:error:?\s+)?(?:the )?(?:request |operation |command |tool |tool call |connection |execution |query |call )?"
-    r"(?:has |was )?(?:timed[ -]out|time-?out)(?:\s+(?:after|expired|exceeded|error|waiting|while|of)\b|\s*[:.!,]|\s*\Z)",
-    re.I)
+    r"(?:has |was )?(?:timed[ -]out|time-?out)"
+    r"(?:\s+(?:after|expired|exceeded|error|waiting|while|of)\b|\s*[:.!,]|\s*\Z)", re.I)
 _CHINESE = re.compile(
     r"[\s\W]{0,4}(?:系统|网络|请求|调用|执行|操作|查询|连接|工具|接口|处理|服务|读取|写入|提交|支付|创建|更新|删除|参数|内部)*"
     r"(?:错误|出错|异常|失败|超时|报错|被拒绝)(?:了|码)?\s*(?:[:：!！,，。;；(（\[【]|\Z)\s*")
@@ -100,6 +103,11 @@ _SURE_STATUS = {"error", "exception", "errored"}
 _VAGUE_STATUS = {"failed", "failure", "fail", "timeout", "timed_out", "rejected", "denied"}
 _WRAPPERS = ("result", "output", "content", "response", "text", "data", "body")
 _NOTHING = {"", "none", "null", "false", "ok", "no", "nil", "success"}
+
+
+#: An object with only these keys and errors is an error; one with others may be a report about errors.
+_GRAPHQL = {"errors", "message", "status", "code", "data", "extensions"}
+_NO_CODES = _SURE_STATUS | _VAGUE_STATUS | _NOTHING
 
 
 @dataclass(frozen=True)
@@ -170,7 +178,8 @@ def _made(code: object, message: str) -> ToolError:
     text = message.strip()[:_MESSAGE_CHARS]
     literal = "" if code is None or isinstance(code, bool | float) else str(code).strip()
     # A code is one word; a sentence in a code's place is a message.
-    if not literal or len(literal) > _SLUG_CHARS or re.search(r"\s", literal) or literal.lower() in {"error", *_NOTHING}:
+    no_code = not literal or len(literal) > _SLUG_CHARS or re.search(r"\s", literal)
+    if no_code or literal.lower() in {"error", *_NOTHING}:
         inner = _of_text(text, 3) if text else None
         literal = inner.code if inner else error_slug(text or literal)
     return ToolError(literal, text)
@@ -192,14 +201,17 @@ def _of_text(text: str, depth: int) -> ToolError | None:
     return _of_trace(text) or _of_opening(text.strip(), head)
 
 
-def _of_trace(text: str) -> ToolError | None:
-    """A Python traceback that ends the text: its class is the code."""
-    if not _TRACE_HEAD.search(text):
+def _of_trace(text: str, anywhere: bool = False) -> ToolError | None:
+    """A Python traceback that ends the text, or is `anywhere` in it: its class is the code."""
+    heads = list(_TRACE_HEAD.finditer(text[-_TRACE_CHARS:]))
+    if not heads:
         return None
-    lines = [line for line in text.rstrip()[-8_000:].splitlines() if line.strip()]
-    for line in reversed(lines[-5:]):
+    lines = [line for line in text[-_TRACE_CHARS:][heads[-1].end() :].splitlines() if line.strip()]
+    for place, line in enumerate(lines):
         if match := _TRACE_LAST.match(line):
-            return ToolError(match[1], (match[2] or "").strip()[:_MESSAGE_CHARS] or match[1])
+            if anywhere or place >= len(lines) - 5:
+                return ToolError(match[1], (match[2] or "").strip()[:_MESSAGE_CHARS] or match[1])
+            return None
     return None
 
 
@@ -224,9 +236,9 @@ def _of_opening(text: str, head: str) -> ToolError | None:
         return ToolError(error_slug(rest), rest[:_MESSAGE_CHARS])
     if _TIMEOUT.match(head) and short:
         return ToolError("timeout", text)
-    if (match := _EXIT.match(head)) and int(match[1]) != 0 and re.match(r"\s*\S*(?:process|command|exit|return)", head, re.I):
+    if (match := _EXIT.match(head)) and int(match[1]) != 0 and _EXIT_WORD.match(head):
         rest = text[match.end() :].strip()
-        return ToolError(f"exit_{match[1]}", (rest or text)[:_MESSAGE_CHARS])
+        return _of_trace(rest, anywhere=True) or ToolError(f"exit_{match[1]}", (rest or text)[:_MESSAGE_CHARS])
     if _DOING.match(head):
         return ToolError(error_slug(text), text[:_MESSAGE_CHARS])
     if short and (match := _SHELL.match(text)):
@@ -242,7 +254,8 @@ def _message(value: Mapping[object, object]) -> str:
         if isinstance(part, str) and part.strip():
             return part
         if isinstance(part, Sequence) and not isinstance(part, str):
-            texts = [block["text"] for block in part if isinstance(block, Mapping) and isinstance(block.get("text"), str)]
+            blocks = [block.get("text") for block in part if isinstance(block, Mapping)]
+            texts = [block for block in blocks if isinstance(block, str)]
             if texts:
                 return "\n".join(texts)
     return ""
@@ -253,9 +266,7 @@ def _code(value: Mapping[object, object]) -> object:
         part = value.get(key)
         if isinstance(part, int) and not isinstance(part, bool) and part:
             return part
-        if isinstance(part, str) and part.strip() and not re.search(r"\s", part.strip()) and part.lower() not in (
-            _SURE_STATUS | _VAGUE_STATUS | _NOTHING
-        ):
+        if isinstance(part, str) and re.fullmatch(r"\s*\S+\s*", part) and part.strip().lower() not in _NO_CODES:
             return part
     return None
 
@@ -277,9 +288,9 @@ def _of_mapping(value: Mapping[object, object], depth: int) -> ToolError | None:
         return _made(_code(value), _message(value))
     if any(value.get(key) is False for key in ("success", "ok", "succeeded")):
         return _made(_code(value), _message(value))
-    if isinstance(value.get("errors"), Sequence) and value["errors"] and not isinstance(value["errors"], str):
-        if not value.keys() - {"errors", "message", "status", "code", "data", "extensions"} and not value.get("data"):
-            return _of_list(value["errors"])
+    errors = value.get("errors")
+    if isinstance(errors, list | tuple) and errors and not value.get("data") and value.keys() <= _GRAPHQL:
+        return _of_list(errors)
     return _of_status(value) or _of_wrapped(value, depth)
 
 
@@ -299,9 +310,9 @@ def _of_status(value: Mapping[object, object]) -> ToolError | None:
             return _made(_code(value) or (None if message or word in _SURE_STATUS else word), message or status)
     for key in _STATUS_KEYS:
         number = value.get(key)
-        if isinstance(number, int) and not isinstance(number, bool) and 400 <= number <= 599:
-            if key != "code" or message:
-                return _made(number, message)
+        is_failure = isinstance(number, int) and not isinstance(number, bool) and 400 <= number <= 599
+        if is_failure and (key != "code" or message):
+            return _made(number, message)
     for key in ("exception", "traceback", "stack_trace", "stackTrace"):
         raised = value.get(key)
         if isinstance(raised, str) and raised.strip():

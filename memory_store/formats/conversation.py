@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from ..events import Event
 from ..tool_errors import ToolError, tool_error
 from .draft import UNTIMED, event
-from .loose import first, json_text, mapping, moment, rest, sequence, text, whole
+from .loose import first, json_text, mapping, moment, parse_json, rest, sequence, text, whole
 
 _ROLES = {
     "user": "user", "human": "user", "customer": "user", "client": "user", "prompter": "user",
@@ -72,13 +73,15 @@ class Conversation:
         """Calls that have no result yet."""
         return len(self._open)
 
-    def say(self, role: str, content: str, at: datetime | None = None, **fields: object) -> Event:
+    def say(self, role: str, content: str, at: datetime | None = None, **fields: Any) -> Event:
         """Add a message."""
         said = event("message", at=at, role=role, content=content, **fields)
         self.events.append(said)
         return said
 
-    def call(self, tool: str, arguments: object, call_id: str = "", at: datetime | None = None, **fields: object) -> Event:
+    def call(
+        self, tool: str, arguments: object, call_id: str = "", at: datetime | None = None, **fields: Any
+    ) -> Event:
         """Add a tool call that has no result yet."""
         called = event(
             "tool_call", at=at, role="agent", tool=tool, call_id=call_id, arguments=json_text(arguments), **fields
@@ -245,8 +248,6 @@ def _fail(called: Event, error: ToolError) -> None:
 
 def add_attributes(one: Event, more: dict[str, object]) -> None:
     """Put more into the attributes of an event."""
-    from .loose import parse_json
-
     before = mapping(parse_json(one.attributes.encode("utf-8", "surrogatepass"))) if one.attributes else {}
     one.attributes = json_text({**before, **more})
 

@@ -7,9 +7,16 @@ from typing import Protocol
 
 from ..errors import UsageError
 from .chat_lines import ChatLines
+from .chatgpt import ChatGPT
+from .claude_code import ClaudeCode
 from .draft import Draft
+from .group_chat import GroupChat
+from .jaeger import Jaeger
 from .openai_messages import OpenAIMessages
+from .otlp import OTLP
 from .records import Record
+from .span_tree import SpanTree
+from .swe_agent import SWEAgent
 
 
 class Format(Protocol):
@@ -34,7 +41,9 @@ class Format(Protocol):
 
 
 #: Every format, the more particular before the more general.
-FORMATS: tuple[Format, ...] = (OpenAIMessages(), ChatLines())
+FORMATS: tuple[Format, ...] = (
+    OTLP(), Jaeger(), SpanTree(), SWEAgent(), GroupChat(), ChatGPT(), ClaudeCode(), OpenAIMessages(), ChatLines(),
+)  # fmt: skip
 
 
 def detect(value: object) -> Format | None:

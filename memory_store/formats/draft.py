@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from hashlib import sha256
+from typing import Any
 
 import msgspec
 
-from ..events import Cut, Event
+from ..events import Event
 from ..ids import derive_id
-from .loose import clean
+from ..limits import cut, printable
+from ..masking import Mask
 
 #: The time of an event that has none.
 UNTIMED = datetime(1, 1, 1, tzinfo=UTC)
-#: Columns that hold text of any length.
-LONG_TEXT = ("content", "arguments", "result", "error_message", "attributes")
-_SHORT_TEXT = (
-    "role", "name", "tool", "call_id", "error_code", "outcome", "subject", "agent", "agent_role", "task_type",
-    "task_id", "conversation_id", "parent_trace_id", "parent_event_id", "model", "language",
-)  # fmt: skip
-
 
 class RecordError(ValueError):
     """A record of a known format from which no trace can be made; the message says why."""
 
 
-def event(type: str, key: str = "", at: datetime | None = None, **fields: object) -> Event:
-    """An event of a draft: `key` is its name inside the trace, its ids come later."""
-    return Event(  # type: ignore[arg-type]
-        namespace="", trace_id="", event_id=key, seq=0, at=at or UNTIMED, type=type, **fields
-    )
+def event(type: str, key: str = "", at: datetime | None = None, **fields: Any) -> Event:
+    """An event of a draft: `key` is its name inside the trace, its ids come later; `fields` are columns."""
+    return Event(namespace="", trace_id="", event_id=key, seq=0, at=at or UNTIMED, type=type, **fields)
 
 
 @dataclass
@@ -59,10 +51,10 @@ class Stamp:
     subject: str = ""
     agent_role: str = ""
     task_type: str = ""
-    #: Longest value that is kept whole, in bytes of UTF-8
-    max_value_bytes: int = 1_000_000
-    #: Masks a text: returns it with the secrets replaced, and how many there were
-    mask: Callable[[str], tuple[str, int]] | None = None
+    #: Longest value that is kept whole, in bytes of UTF-8; 0: no limit
+    max_value_bytes: int = 0
+    #: What is masked; None: nothing
+    mask: Mask | None = None
 
 
 def trace_id_of(namespace: str, draft: Draft) -> str:
@@ -106,24 +98,12 @@ def finish(draft: Draft, stamp: Stamp, source: str) -> list[Event]:
 
 
 def _tidy(one: Event, stamp: Stamp) -> None:
-    for name in (*_SHORT_TEXT, "source_ref"):
-        if value := getattr(one, name):
-            setattr(one, name, clean(value))
-    cuts = []
-    for name in LONG_TEXT:
-        value = getattr(one, name)
-        if not value:
-            continue
-        value = clean(value)
-        if stamp.mask is not None:
-            value, masked = stamp.mask(value)
-            one.masked += masked
-        if len(value) * 4 > stamp.max_value_bytes and len(raw := value.encode()) > stamp.max_value_bytes:
-            cuts.append(Cut(name, len(raw), sha256(raw).hexdigest()))
-            value = raw[: stamp.max_value_bytes].decode("utf-8", "ignore")
-        setattr(one, name, value)
-    if cuts:
-        one.cuts = cuts
+    printable(one)
+    mask = stamp.mask
+    if stamp.max_value_bytes:
+        cut(one, stamp.max_value_bytes, lambda head: mask.text(head)[0] if mask else head)
+    if mask is not None:
+        mask.event(one)
 
 
 def shared(events: Iterable[Event], **fields: str) -> None:

@@ -146,12 +146,3 @@ def moment(value: object) -> datetime | None:
                 return None
             return found if _YEARS[0] <= found.year < _YEARS[1] else None
     return None
-
-
-def clean(value: str) -> str:
-    """Text that every file format takes: pairs of surrogates joined, lone ones replaced by U+FFFD."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return value

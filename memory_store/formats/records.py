@@ -113,7 +113,7 @@ class _Text:
 
 
 def _shape(text: _Text, head: bytes) -> str:
-    """ "lines" if some early line is a whole object, "values" if it begins like JSON, else "none"."""
+    """Either "lines" if some early line is a whole object, "values" if it begins like JSON, or "none"."""
     begins = head.lstrip(_SPACE)[:1]
     if begins == b"[":
         return "values"
@@ -167,6 +167,8 @@ def _values(name: str, text: _Text) -> Iterator[Record | Broken]:
         if not text.buffer:
             if inside and not text.damage:
                 yield Broken(f"{name}#record {number + 1}", "cut off: the array is never closed")
+            elif not number and not text.damage:
+                yield Broken(name, "it holds no record")
             return
         begin = text.buffer[0]
         if inside and begin == ord("]"):
@@ -212,9 +214,8 @@ def _end(text: _Text, begin: int) -> tuple[int, str]:
         del match  # it would pin the buffer, which could not grow
         if token in b"[{":
             stack.append(token)
-        elif token in b"]}":
-            if not stack or stack.pop() != _CLOSES[token]:
-                return 0, f"not JSON: {chr(token)} closes nothing, at byte {position - 1} of it"
+        elif token in b"]}" and (not stack or stack.pop() != _CLOSES[token]):
+            return 0, f"not JSON: {chr(token)} closes nothing, at byte {position - 1} of it"
         if not stack:
             return position, ""
 

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from ..errors import UsageError
 
 _CHUNK = 1 << 18
+_PIECE = 1 << 14
 #: What a stream of compressed bytes can raise when it is damaged.
 DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
 #: Compressions by their first bytes.
@@ -133,7 +134,7 @@ def _inflate(chunks: Iterator[bytes], make: Callable[[], Any]) -> Iterator[bytes
     """Decompress; files that were put one behind another are one stream, as gzip and xz have it."""
     inflater = make()
     fresh = True
-    for chunk in chunks:
+    for chunk in _pieces(chunks):
         while chunk:
             if inflater.eof:
                 chunk = chunk.lstrip(b"\0")  # padding between members
@@ -148,19 +149,26 @@ def _inflate(chunks: Iterator[bytes], make: Callable[[], Any]) -> Iterator[bytes
         raise EOFError("the compressed file ends early")
 
 
+def _pieces(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Small pieces: one can become a thousand times as much."""
+    for chunk in chunks:
+        for start in range(0, len(chunk), _PIECE):
+            yield chunk[start : start + _PIECE]
+
+
 class _Stream(io.RawIOBase):
     """Chunks as a file that can be read forward."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
-        self._left = b""
+        self._left = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         if not self._left:
-            self._left = next(self._chunks, b"")
+            self._left = memoryview(next(self._chunks, b""))
         size = min(len(buffer), len(self._left))
         buffer[:size] = self._left[:size]
         self._left = self._left[size:]

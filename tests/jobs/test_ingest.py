@@ -12,6 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from hindlake.jobs.ingest import IngestReport, ingest
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import UsageError
@@ -19,8 +22,6 @@ from hindlake.memory_store.events import Event, Trace
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.settings import Settings
 from hindlake.memory_store.traces import read_traces, scan_events
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 CLOCK = ManualClock(NOW)
@@ -121,7 +122,8 @@ def test_a_trajectory_becomes_a_trace_with_task_messages_calls_and_outcome(loade
 
 
 def test_what_only_a_judge_knows_is_not_loaded(loader: Loader) -> None:
-    loader.load(loader.write("runs.json", [{**trajectory(7), "ground_truth": "hidden", "reward_info": {"a": "hidden"}}]))
+    record = {**trajectory(7), "ground_truth": "hidden", "reward_info": {"a": "hidden"}}
+    loader.load(loader.write("runs.json", [record]))
 
     assert not [event for event in loader.events() if "hidden" in str(event)]
 
@@ -326,12 +328,12 @@ def test_calls_and_results_that_do_not_match_are_kept_and_said(loader: Loader) -
 
 def test_odd_text_is_kept_and_long_text_is_cut_with_its_hash(loader: Loader) -> None:
     odd = 'NUL \\u0000, half a pair \\ud83d, a pair \\ud83d\\ude00, \\u202eright to left'
-    raw = '{"messages": [{"role": "user", "content": "' + odd + '"}, {"role": "user", "content": "' + "é" * 600 + '"}]}'
+    raw = '{"messages": [{"role": "user", "content": "%s"}, {"role": "user", "content": "%s"}]}' % (odd, "é" * 600)
     loader.settings = Settings.load(home=loader.settings.home, recorder={"max_value_bytes": 1001})
     loader.load(loader.write("runs.json", raw))
 
     first, second = (e for e in loader.events() if e.type == "message")
-    assert first.content == "NUL \0, half a pair \ufffd, a pair 😀, \u202eright to left"
+    assert first.content == "NUL \0, half a pair \\ud83d, a pair 😀, \u202eright to left"
     assert second.content == "é" * 500
     assert [(cut.field, cut.bytes, len(cut.sha256)) for cut in second.cuts] == [("content", 1200, 64)]
 
@@ -348,7 +350,7 @@ MESSAGE = st.fixed_dictionaries(
     {},
     optional={
         "role": st.sampled_from(["user", "assistant", "tool", "system", "x"]) | st.none(),
-        "content": st.none() | st.text(max_size=8) | st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=4))),
+        "content": st.none() | st.text(max_size=8) | st.lists(st.dictionaries(st.text(max_size=4), st.text())),
         "tool_calls": st.lists(st.none() | st.dictionaries(st.sampled_from(["id", "function", "name"]), st.text())),
         "timestamp": st.integers() | st.floats() | st.text(max_size=20),
     },
@@ -372,14 +374,15 @@ def test_any_json_is_given_a_verdict(loader: Loader, records: list[object], line
     raw = "\n".join(map(json.dumps, records)) if lines else json.dumps(records)
     report = loader.load(loader.write("any.json", raw))
 
-    assert (report.records > 0) == (raw != "[]")
+    assert report.records > 0
 
 
 @given(data=st.data())
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_mutated_or_truncated_file_is_given_a_verdict(loader: Loader, data: st.DataObject) -> None:
     records = [json.dumps(trajectory(n), indent=data.draw(st.sampled_from([None, 1]))) for n in range(3)]
-    raw = bytearray(("[" + ",\n".join(records) + "]").encode() if data.draw(st.booleans()) else "\n".join(records).encode())
+    text = "[" + ",\n".join(records) + "]" if data.draw(st.booleans()) else "\n".join(records)
+    raw = bytearray(text.encode())
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(0, len(raw) - 1))
         raw[at : at + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=4))

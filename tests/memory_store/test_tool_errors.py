@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hindlake.memory_store.tool_errors import error_slug, tool_error
 from hypothesis import given
 from hypothesis import strategies as st
+
+from hindlake.memory_store.tool_errors import error_slug, tool_error
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

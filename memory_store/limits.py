@@ -1,0 +1,54 @@
+"""What of an event's text can be kept: lone surrogates are written out, and what is too long is cut and marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+
+import msgspec
+
+from .events import Cut, Event
+
+#: Columns that hold text of any length.
+LONG_FIELDS = ("content", "arguments", "result", "error_message", "attributes", "name")
+#: Columns that hold JSON and must go on doing so when they are cut.
+_JSON_FIELDS = frozenset({"arguments", "attributes"})
+#: Names of things; a longer one is no name.
+_NAME_BYTES = 4_096
+#: A secret that begins before the cut is seen this many bytes beyond it.
+_BEYOND = 4_096
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TEXT_FIELDS = tuple(field.name for field in msgspec.structs.fields(Event) if field.type is str)
+
+
+def printable(event: Event) -> None:
+    """Write the lone surrogates in an event's text out, in place, as the six characters `\\ud83d`: UTF-8 has none."""
+    for name in _TEXT_FIELDS:
+        value = getattr(event, name)
+        if not value.isascii() and _SURROGATE.search(value):
+            setattr(event, name, _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", value))
+
+
+def cut(event: Event, limit: int, screened: Callable[[str], str]) -> None:
+    """Cut an event's long values to `limit` bytes of UTF-8, in place, and note length and SHA-256 of the whole.
+
+    `screened` masks what is kept before it is cut for good, so that no secret is split where it can't be seen. JSON
+    that is cut becomes `{"$cut": "<what is kept of it>"}`.
+    """
+    for name in _TEXT_FIELDS:
+        value = getattr(event, name)
+        room = limit if name in LONG_FIELDS else min(limit, _NAME_BYTES)
+        if len(value) * 4 <= room:
+            continue
+        raw = value.encode()
+        if len(raw) <= room:
+            continue
+        head = _head(raw, room + _BEYOND)
+        kept = _head((screened(head) if name in LONG_FIELDS else head).encode(), room)
+        event.cuts = [*event.cuts, Cut(name, len(raw), sha256(raw).hexdigest())]
+        setattr(event, name, msgspec.json.encode({"$cut": kept}).decode() if name in _JSON_FIELDS else kept)
+
+
+def _head(raw: bytes, size: int) -> str:
+    return raw[:size].decode("utf-8", "ignore")
