@@ -18,7 +18,7 @@ from ..memory_store.lake import Lake
 from ..memory_store.log import read_log, settle
 from ..memory_store.predicates import Filter
 from ..memory_store.tables import Tables
-from .resolve import COLUMNS, resolve
+from .resolve import COLUMNS, STATES, resolve
 
 #: Kinds that resolve compares; an episode is its trace and needs no comparing.
 KINDS = ("experience", "fact", "preference", "rule")
@@ -85,7 +85,7 @@ class Proposer:
         outcome.counts["refused"] = sum(row["decision"] == "refuse" for row in fresh)
         waiting = list(pending)
         for _ in range(_ROUNDS):
-            decided = resolve(todo, waiting, self._stored(("active", "superseded")), holds_many=holds_many)
+            decided = resolve(todo, waiting, self._stored(STATES), holds_many=holds_many)
             acts = {id: self._act(rows) for id, rows in decided.items()}
             refused = self._submit(list(acts.values()), dry_run, outcome)
             new = {row["id"] for row in todo}

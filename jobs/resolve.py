@@ -21,6 +21,8 @@ from ..memory_store.inbox import Row
 COLUMNS = (
     "id", "seq", "kind", "subject", "text", "attribute", "value", "state", "valid_from", "valid_to", "superseded_by",
 )  # fmt: skip
+#: States of the memories that resolving looks at; those that are pending come as candidates do.
+STATES = ("active", "superseded", "merged")
 _LIVE = ("pending", "active")
 _SLOT_KINDS = ("fact", "preference")
 _NOISE = re.compile(r"[\s\W_]+", re.UNICODE)
@@ -54,6 +56,12 @@ class _Slot:
         place = bisect_right([row["valid_from"] for row in self.rows], since)
         return (self.rows[place - 1] if place else None), (self.rows[place] if place < len(self.rows) else None)
 
+    def standing(self, row: Row | None) -> Row | None:
+        """The row, or the one that it merely repeats."""
+        if row is None or row["state"] != "merged":
+            return row
+        return next((other for other in self.rows if other["id"] == row["superseded_by"]), row)
+
     def insert(self, row: Row) -> None:
         place = bisect_right([other["valid_from"] for other in self.rows], row["valid_from"])
         self.rows.insert(place, row)
@@ -71,7 +79,7 @@ class _Known:
     def take(self, row: Row) -> None:
         if row["state"] in _LIVE:
             self.twins.setdefault(_twin_key(row), row)
-        if _has_slot(row) and row["state"] in (*_LIVE, "superseded"):
+        if _has_slot(row) and row["state"] in (*_LIVE, "superseded", "merged"):
             self.slots[_slot_key(row)].insert(row)
 
 
@@ -97,7 +105,7 @@ def resolve(
     """Decide on candidates (rows that add a memory) and on pending memories (rows of the store).
 
     Returns, by memory id, the rows that the decision on it consists of, without `act`, `run`, `at` and `read_to`.
-    `known` are the memories of the same kinds that the store holds, live and superseded, the pending ones left out;
+    `known` are the memories of the same kinds that the store holds, in the states `STATES`.
     `holds_many` says of an attribute whether several values of it hold at once, so that none supersedes another.
     Earlier statements are decided first, so that the result does not depend on the order given.
     """
@@ -126,13 +134,21 @@ def _decide(row: Row, store: _Known, holds_many: Callable[[str], bool]) -> list[
 def _decide_slot(row: Row, store: _Known) -> list[Row]:
     slot = store.slots[_slot_key(row)]
     before, after = slot.around(row["valid_from"])
-    if before is not None and normal_text(before["value"]) == normal_text(row["value"]):
-        return [_merged(row, before, f"{row['attribute']} was {row['value']} already")]
+    stood = slot.standing(before)
+    if stood is not None and normal_text(stood["value"]) == normal_text(row["value"]):
+        row.update(state="merged", superseded_by=stood["id"])
+        slot.insert(row)
+        return [_merged(row, stood, f"{row['attribute']} was {row['value']} already")]
     rows: list[Row] = []
-    if before is not None:
-        rows.append(_superseded(before, row["id"], row["valid_from"], before["value"], row["value"]))
-        store.twins.pop(_twin_key(before), None)
-        before.update(state="superseded", superseded_by=row["id"], valid_to=row["valid_from"])
+    if stood is not None and after is not None and after["state"] == "merged":
+        # What comes between a statement and its repetition ends the one and makes the other count again.
+        again = {name: stood[name] for name in ("state", "superseded_by", "valid_to")}
+        after.update(again)
+        rows.append({"decision": "restore", "id": after["id"], "reason": f"{row['id']} was said before it", **again})
+    if stood is not None:
+        rows.append(_superseded(stood, row["id"], row["valid_from"], stood["value"], row["value"]))
+        store.twins.pop(_twin_key(stood), None)
+        stood.update(state="superseded", superseded_by=row["id"], valid_to=row["valid_from"])
     if after is not None:
         rows.append(_superseded(row, after["id"], after["valid_from"], row["value"], after["value"]))
         row.update(state="superseded", superseded_by=after["id"], valid_to=after["valid_from"])
