@@ -16,7 +16,13 @@ from .rules.reader import statements_of
 
 #: What the gate looks for, in the order in which it names what it found.
 TRIGGERS: tuple[str, ...] = (
-    "task_failed", "tool_error", "unexpected_answer", "user_correction", "stated_fact", "detour", "complex",
+    "task_failed",
+    "tool_error",
+    "unexpected_answer",
+    "user_correction",
+    "stated_fact",
+    "detour",
+    "complex",
 )
 #: The trigger of a trace in which there is nothing.
 ROUTINE = "routine"
@@ -55,7 +61,9 @@ def sampled(trace: Trace, trigger: str, rate: float) -> bool:
     """
     if rate >= 1:
         return True
-    digest = blake2b(f"{trace.namespace}\0{trigger}\0{trace.trace_id}".encode("utf-8", "replace"), digest_size=8).digest()
+    digest = blake2b(
+        f"{trace.namespace}\0{trigger}\0{trace.trace_id}".encode("utf-8", "replace"), digest_size=8
+    ).digest()
     return int.from_bytes(digest) < rate * 2**64
 
 

@@ -86,8 +86,10 @@ def _statements(trace: Trace) -> list[Candidate]:
 
 
 def _is_from_user(event: Event) -> bool:
-    return event.type in ("message", "feedback") and event.role in ("user", "") and (
-        event.type == "feedback" or event.role == "user"
+    return (
+        event.type in ("message", "feedback")
+        and event.role in ("user", "")
+        and (event.type == "feedback" or event.role == "user")
     )
 
 
@@ -173,8 +175,18 @@ def _without_secrets(candidate: Candidate, reason: str) -> Candidate:
     """A refused candidate as it may be kept: of a secret nothing but that there was one."""
     if "secret" not in reason and not is_secret(candidate.text):
         return candidate
-    return replace(candidate, text=f"a {candidate.kind} that is not kept", value="", evidence=(), entities=(), trigger="", action="",
-                   avoid="", why="", not_when="")
+    return replace(
+        candidate,
+        text=f"a {candidate.kind} that is not kept",
+        value="",
+        evidence=(),
+        entities=(),
+        trigger="",
+        action="",
+        avoid="",
+        why="",
+        not_when="",
+    )
 
 
 def _reply(kept: Sequence[Candidate], refused: Sequence[Refusal]) -> str:

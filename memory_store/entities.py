@@ -63,21 +63,23 @@ _CAPITALS = re.compile(
     r"(?:\s(?:(?:of|de|la|van|von|der|bin|al|and|the)\s)?[A-Z\u00c0-\u00de][\w'\u2019&-]{0,30}){0,4}"
 )
 _ORDINARY = frozenset(
-    "a an the i i'm i'd i'll i've it it's he she we they you your my our his her their this that these those there "
-    "here what when where who why how which is are was were be been am do does did can could will would should may "
-    "might must have has had not no yes ok okay please thanks thank hi hello hey dear sorry sure great good also and "
-    "or but so if then else for from to in on at by with without as of about after before because while since until "
-    "let let's don't can't won't just now today tomorrow yesterday monday tuesday wednesday thursday friday saturday "
-    "sunday january february march april june july august september october november december jan feb mar apr jun jul "
-    "aug sep sept oct nov dec mon tue wed thu fri sat sun am pm error warning info debug note step task user agent "
-    "assistant system tool result output input final answer action thought observation true false none null yeah well "
-    "however actually first second third next finally once all any some every each never always use make get set add "
-    "check run try see try given based using according one two three oh um hmm got right perfect fine alright "
-    "certainly absolutely understood unfortunately additionally moreover therefore let's i’d i’m i’ll i’ve it’s "
-    "ask tell call contact email meet find show book change cancel "
-    "buy send open close create update delete add remove search look help need want go move visit fly order pay keep "
-    "import return def class while with response request success failure failed status code message data id url api "
-    "http https json xml html sql csv pdf usd eur gbp cny".split()
+    str.split(
+        "a an the i i'm i'd i'll i've it it's he she we they you your my our his her their this that these those "
+        "there here what when where who why how which is are was were be been am do does did can could will would "
+        "should may might must have has had not no yes ok okay please thanks thank hi hello hey dear sorry sure "
+        "great good also and or but so if then else for from to in on at by with without as of about after before "
+        "because while since until let let's don't can't won't just now today tomorrow yesterday monday tuesday "
+        "wednesday thursday friday saturday sunday january february march april june july august september "
+        "october november december jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun "
+        "pm error warning info debug note step task user agent assistant system tool result output input final "
+        "answer action thought observation true false none null yeah well however actually first second third "
+        "next finally once all any some every each never always use make get set add check run try see given "
+        "based using according one two three oh um hmm got right perfect fine alright certainly absolutely "
+        "understood unfortunately additionally moreover therefore i’d i’m i’ll i’ve it’s ask tell call contact "
+        "email meet find show book change cancel buy send open close create update delete remove search look help "
+        "need want go move visit fly order pay keep import return def class response request success failure "
+        "failed status code message data id url api http https json xml html sql csv pdf usd eur gbp cny"
+    )
 )
 _SURNAMES = (
     "王李张刘陈杨黄赵吴周徐孙马朱胡郭何林高罗郑梁谢宋唐许韩冯邓曹彭曾萧田董袁潘蔡蒋余于杜叶程魏苏吕丁任卢姚沈钟姜崔谭陆范汪廖石金贾夏"
@@ -96,7 +98,9 @@ _CHINESE = (
 )
 _LEADING = re.compile(r"^.*[在去到从往向给与跟于是住为的了至个家叫]")
 _CHINESE_COMMON = frozenset(
-    "我们公司 你们公司 贵公司 本公司 子公司 城市 超市 地区 小区 酒店 医院 银行 学校 道路 思路 网路 电路 线路".split()
+    str.split(
+        "我们公司 你们公司 贵公司 本公司 子公司 城市 超市 地区 小区 酒店 医院 银行 学校 道路 思路 网路 电路 线路"
+    )
 )
 #: What is followed by a colon is the label of a form or a list, not a name.
 _LABEL = re.compile(r"\*{0,2}\s?:")

@@ -20,9 +20,12 @@ _SCRIPTS = (
 _LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+(?:'[a-z]+)?")
 #: Words that English can hardly do without, and its neighbours don't have.
 _ENGLISH = frozenset(
-    "the and is are was were be been of to for with that this it you your i i'm my not have has had do does did "
-    "can could would should will from by what how please we they he she there which when where if but as at on "
-    "don't doesn't didn't can't it's i'd i'll always never use first then before after its than be new any all".split()
+    str.split(
+        "the and is are was were be been of to for with that this it you your i i'm my not have has had do does "
+        "did can could would should will from by what how please we they he she there which when where if but as "
+        "at on don't doesn't didn't can't it's i'd i'll always never use first then before after its than new any "
+        "all"
+    )
 )
 #: A long text is judged by its beginning.
 _LOOK = 4000

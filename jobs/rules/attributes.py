@@ -26,32 +26,145 @@ class Attribute(NamedTuple):
 _NUMBER = r"\d|[一二三四五六七八九十百千万两]|hundred|thousand|million"
 
 COMMON: tuple[Attribute, ...] = (
-    Attribute("name", ("name", "full name", "first name", "real name", "名字", "姓名", "全名", "大名"), r"^[^\W\d]", importance=0.8),
+    Attribute(
+        "name",
+        ("name", "full name", "first name", "real name", "名字", "姓名", "全名", "大名"),
+        r"^[^\W\d]",
+        importance=0.8,
+    ),
     Attribute("nickname", ("nickname", "preferred name", "昵称", "外号", "小名")),
-    Attribute("budget", ("budget", "price limit", "spending limit", "预算", "预算上限", "价格上限"), _NUMBER, importance=0.8),
-    Attribute("address", ("address", "home address", "delivery address", "shipping address", "mailing address",
-                          "地址", "住址", "家庭地址", "收货地址", "邮寄地址", "送货地址"), importance=0.8),
-    Attribute("email", ("email", "e-mail", "mail", "email address", "e-mail address", "邮箱", "电子邮箱", "邮箱地址", "邮件地址",
-                        "email地址", "电子邮件"), r"@", r"[\w.+-]+@[\w.-]*\w", importance=0.7),
-    Attribute("phone", ("phone", "phone number", "mobile", "mobile number", "cell", "cell number", "telephone",
-                        "telephone number", "电话", "手机", "手机号", "手机号码", "电话号码", "电话号", "联系电话", "号码"), r"\d{3}", r"\+?\d[\d\s().-]{3,20}\d", importance=0.7),
-    Attribute("allergy", ("allergy", "allergies", "food allergy", "过敏", "过敏原", "过敏源"), many=True, importance=0.95),
-    Attribute("diet", ("diet", "dietary preference", "dietary restriction", "dietary requirement", "饮食", "饮食习惯", "忌口"), importance=0.8),
+    Attribute(
+        "budget", ("budget", "price limit", "spending limit", "预算", "预算上限", "价格上限"), _NUMBER, importance=0.8
+    ),
+    Attribute(
+        "address",
+        (
+            "address",
+            "home address",
+            "delivery address",
+            "shipping address",
+            "mailing address",
+            "地址",
+            "住址",
+            "家庭地址",
+            "收货地址",
+            "邮寄地址",
+            "送货地址",
+        ),
+        importance=0.8,
+    ),
+    Attribute(
+        "email",
+        (
+            "email",
+            "e-mail",
+            "mail",
+            "email address",
+            "e-mail address",
+            "邮箱",
+            "电子邮箱",
+            "邮箱地址",
+            "邮件地址",
+            "email地址",
+            "电子邮件",
+        ),
+        r"@",
+        r"[\w.+-]+@[\w.-]*\w",
+        importance=0.7,
+    ),
+    Attribute(
+        "phone",
+        (
+            "phone",
+            "phone number",
+            "mobile",
+            "mobile number",
+            "cell",
+            "cell number",
+            "telephone",
+            "telephone number",
+            "电话",
+            "手机",
+            "手机号",
+            "手机号码",
+            "电话号码",
+            "电话号",
+            "联系电话",
+            "号码",
+        ),
+        r"\d{3}",
+        r"\+?\d[\d\s().-]{3,20}\d",
+        importance=0.7,
+    ),
+    Attribute(
+        "allergy", ("allergy", "allergies", "food allergy", "过敏", "过敏原", "过敏源"), many=True, importance=0.95
+    ),
+    Attribute(
+        "diet",
+        ("diet", "dietary preference", "dietary restriction", "dietary requirement", "饮食", "饮食习惯", "忌口"),
+        importance=0.8,
+    ),
     Attribute("seat", ("seat", "seat preference", "preferred seat", "座位", "座位偏好"), importance=0.6),
     Attribute("size", ("size", "clothing size", "shirt size", "尺码", "衣服尺码", "尺寸")),
     Attribute("shoe_size", ("shoe size", "鞋码", "鞋号")),
-    Attribute("language", ("language", "preferred language", "native language", "mother tongue", "语言", "母语", "首选语言")),
+    Attribute(
+        "language", ("language", "preferred language", "native language", "mother tongue", "语言", "母语", "首选语言")
+    ),
     Attribute("timezone", ("timezone", "time zone", "时区")),
-    Attribute("contact_channel", ("contact channel", "preferred contact", "preferred contact method", "contact method",
-                                  "preferred channel", "联系方式", "首选联系方式", "联系渠道"), importance=0.8),
-    Attribute("city", ("city", "hometown", "town", "home town", "城市", "所在城市", "老家", "家乡", "籍贯"), importance=0.7),
-    Attribute("birthday", ("birthday", "date of birth", "birth date", "dob", "生日", "出生日期"), r"\d|[A-Z]|月", importance=0.7),
+    Attribute(
+        "contact_channel",
+        (
+            "contact channel",
+            "preferred contact",
+            "preferred contact method",
+            "contact method",
+            "preferred channel",
+            "联系方式",
+            "首选联系方式",
+            "联系渠道",
+        ),
+        importance=0.8,
+    ),
+    Attribute(
+        "city", ("city", "hometown", "town", "home town", "城市", "所在城市", "老家", "家乡", "籍贯"), importance=0.7
+    ),
+    Attribute(
+        "birthday",
+        ("birthday", "date of birth", "birth date", "dob", "生日", "出生日期"),
+        r"\d|[A-Z]|月",
+        importance=0.7,
+    ),
     Attribute("age", ("age", "年龄", "岁数"), _NUMBER),
     Attribute("job", ("job", "profession", "occupation", "job title", "职业", "工作", "职位", "岗位"), importance=0.7),
-    Attribute("employer", ("employer", "company", "workplace", "公司", "单位", "公司名称", "公司名", "雇主", "单位名称"), importance=0.6),
-    Attribute("user_id", ("user id", "userid", "username", "user name", "account id", "customer id", "member id",
-                          "membership number", "frequent flyer number", "loyalty number", "用户名", "用户id", "账号", "会员号", "会员编号",
-                          "客户编号"), r"\w{3}", r"^(?:[\w.@#-]*[\d_][\w.@#-]*\w|[\w.-]+$)", importance=0.3),
+    Attribute(
+        "employer",
+        ("employer", "company", "workplace", "公司", "单位", "公司名称", "公司名", "雇主", "单位名称"),
+        importance=0.6,
+    ),
+    Attribute(
+        "user_id",
+        (
+            "user id",
+            "userid",
+            "username",
+            "user name",
+            "account id",
+            "customer id",
+            "member id",
+            "membership number",
+            "frequent flyer number",
+            "loyalty number",
+            "用户名",
+            "用户id",
+            "账号",
+            "会员号",
+            "会员编号",
+            "客户编号",
+        ),
+        r"\w{3}",
+        r"^(?:[\w.@#-]*[\d_][\w.@#-]*\w|[\w.-]+$)",
+        importance=0.3,
+    ),
     Attribute("payment_method", ("payment method", "preferred payment method", "支付方式", "付款方式"), importance=0.6),
     Attribute("height", ("height", "身高"), r"\d"),
     Attribute("weight", ("weight", "体重"), r"\d"),
@@ -69,17 +182,24 @@ _PASSING = re.compile(
     r"\b(?:flight|order|parcel|package|question|problem|issue|request|concern|point|guess|bad|mistake|fault|booking|"
     r"reservation|ticket|case|trip|claim|query|refund|return|delivery|shipment|item|message|reply|answer|idea|thought|"
     r"understanding|apologies|intention|plan|dates?|departure|confirmation|code|error|file|script|current|screen|"
-    r"internet|connection|app|turn|time|day|mood|luggage|bags?|option|focus|bandwidth|energy|mind|brain|head|priority|vision|tweak|data|session|sessions|take|choice|response|last|previous|next)\b"
-    r"|航班|订单|包裹|快递|问题|请求|意思|预订|机票|车票|退款|退货|物流|想法|错误|代码|屏幕|网络|心情|行李|消息|回复|行程|确认码|验证码|刚才|刚刚|路过|今天|昨天|明天|上次|这次|下次"
+    r"internet|connection|app|turn|time|day|mood|luggage|bags?|option|focus|bandwidth|energy|mind|brain|head|"
+    r"priority|vision|tweak|data|session|sessions|take|choice|response|last|previous|next)\b"
+    r"|航班|订单|包裹|快递|问题|请求|意思|预订|机票|车票|退款|退货|物流|想法|错误|代码|屏幕|网络|心情|行李|消息|回复|"
+    r"行程|确认码|验证码|刚才|刚刚|路过|今天|昨天|明天|上次|这次|下次"
 )
 #: These are never kept, whoever says them.
 _SECRET = re.compile(
     r"pass\s?word|passcode|passphrase|\bpin\b|\bcvv2?\b|\bcvc\b|\bssn\b|social security|api[ _-]?key|secret|token|"
-    r"private key|credential|(?:credit|debit|bank)[ -]?card|card number|account number|iban|passport|driver'?s? licen[cs]e|"
+    r"private key|credential|(?:credit|debit|bank)[ -]?card|card number|account number|iban|passport|"
+    r"driver'?s? licen[cs]e|"
     r"密码|口令|密钥|令牌|私钥|验证码|身份证|银行卡|信用卡|卡号|护照|驾照|社保",
     re.I,
 )
-_LEADING = re.compile(r"^(?:new|old|current|own|actual|main|personal|total|preferred|usual|新的?|旧的?|当前的?|现在的?|个人的?|主要的?|总)\s*", re.I)
+_LEADING = re.compile(
+    r"^(?:new|old|current|own|actual|main|personal|total|preferred|usual|新的?|旧的?|当前的?|现在的?|个人的?|主要的?|"
+    r"总)\s*",
+    re.I,
+)
 
 
 def attribute_of(words: str) -> Attribute | None:

@@ -10,13 +10,18 @@ from typing import Any
 from ...memory_store.events import Event
 
 _WRITES = re.compile(
-    r"(?:^|[_.\s-])(?:create|add|insert|update|edit|modify|change|set|put|post|patch|delete|remove|cancel|book|buy|order|pay|refund|return|exchange|"
-    r"send|email|write|save|submit|commit|push|merge|deploy|publish|upload|transfer|move|rename|approve|reject|assign|register|schedule|reserve|"
-    r"issue|grant|revoke|enable|disable|apply|install|execute|certificate)(?:$|[_.\s-])", re.I
+    r"(?:^|[_.\s-])(?:create|add|insert|update|edit|modify|change|set|put|post|patch|delete|remove|cancel|book|buy|"
+    r"order|pay|refund|return|exchange|"
+    r"send|email|write|save|submit|commit|push|merge|deploy|publish|upload|transfer|move|rename|approve|reject|"
+    r"assign|register|schedule|reserve|"
+    r"issue|grant|revoke|enable|disable|apply|install|execute|certificate)(?:$|[_.\s-])",
+    re.I,
 )
 _READS = re.compile(
-    r"(?:^|[_.\s-])(?:get|list|read|find|search|fetch|query|show|view|look|lookup|check|describe|count|calculate|compute|think|plan|browse|open|visit|"
-    r"retrieve|load|inspect|validate|verify|status|details)(?:$|[_.\s-])", re.I
+    r"(?:^|[_.\s-])(?:get|list|read|find|search|fetch|query|show|view|look|lookup|check|describe|count|calculate|"
+    r"compute|think|plan|browse|open|visit|"
+    r"retrieve|load|inspect|validate|verify|status|details)(?:$|[_.\s-])",
+    re.I,
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 #: Tools that only turn a thought over: they are no step of the work.

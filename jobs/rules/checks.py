@@ -13,18 +13,24 @@ from .lessons import fits
 
 #: Words that make advice sound like some and say nothing.
 _VAGUE = frozenset(
-    "careful carefully check checks checking double-check verify ensure make sure mind attention pay stability api apis error errors "
-    "handle handling handled properly proper correctly correct appropriately appropriate always try best more better good great "
-    "important consider considering thoroughly thorough details detail quality issue issues problem problems robust robustly "
-    "accurate accurately efficient efficiently effectively remember note aware avoid mistakes mistake work works task tasks user "
-    "users agent tool tools call calls using use used result results input output data information possible potential "
-    "relevant necessary needed required requirements understand follow following instructions step steps review think fails "
-    "注意 仔细 认真 小心 检查 确保 确认 稳定 稳定性 务必 谨慎 处理 正确 准确 合理 及时 完善 优化 提高 加强 重视 避免 错误 问题 接口 质量 细节".split()
+    str.split(
+        "careful carefully check checks checking double-check verify ensure make sure mind attention pay "
+        "stability api apis error errors handle handling handled properly proper correctly correct appropriately "
+        "appropriate always try best more better good great important consider considering thoroughly thorough "
+        "details detail quality issue issues problem problems robust robustly accurate accurately efficient "
+        "efficiently effectively remember note aware avoid mistakes mistake work works task tasks user users "
+        "agent tool tools call calls using use used result results input output data information possible "
+        "potential relevant necessary needed required requirements understand follow following instructions step "
+        "steps review think fails 注意 仔细 认真 小心 检查 确保 确认 稳定 稳定性 务必 谨慎 处理 正确 准确 合理 "
+        "及时 完善 优化 提高 加强 重视 避免 错误 问题 接口 质量 细节"
+    )
 )
 _VAGUE_CHINESE = re.compile("|".join(word for word in sorted(_VAGUE, key=len, reverse=True) if word >= "\u4e00"))
 _CODE = re.compile(r"[A-Za-z]+(?:_[A-Za-z0-9]+)+|[a-z]+[A-Z]\w+|\w+\.\w{1,4}\b|[A-Z]{2,}-[A-Z]+|“[^”]{4,}”|`[^`]+`")
 #: A key or token as such, wherever it stands.
-_TOKEN = re.compile(r"\b(?:sk|pk|ghp|gho|xox[abp]|AKIA|AIza|eyJ)[-_]?[A-Za-z0-9_-]{12,}|-----BEGIN|\b[A-Fa-f0-9]{32,}\b")
+_TOKEN = re.compile(
+    r"\b(?:sk|pk|ghp|gho|xox[abp]|AKIA|AIza|eyJ)[-_]?[A-Za-z0-9_-]{12,}|-----BEGIN|\b[A-Fa-f0-9]{32,}\b"
+)
 
 
 def is_platitude(action: str, avoid: str = "") -> bool:
@@ -48,10 +54,16 @@ def refusal_reason(candidate: Candidate, names: Iterable[str] = ()) -> str:
 
     `names` are names that occur in the traces (people, places): none may stand in a lesson.
     """
-    said = " ".join((candidate.text, candidate.trigger, candidate.action, candidate.avoid, candidate.why, candidate.not_when))
+    said = " ".join(
+        (candidate.text, candidate.trigger, candidate.action, candidate.avoid, candidate.why, candidate.not_when)
+    )
     if not candidate.text.strip():
         return "it says nothing"
-    if _TOKEN.search(said) or candidate.attribute == "secret" or (candidate.kind == "fact" and is_secret(candidate.attribute)):
+    if (
+        _TOKEN.search(said)
+        or candidate.attribute == "secret"
+        or (candidate.kind == "fact" and is_secret(candidate.attribute))
+    ):
         return "it holds a secret"
     if not candidate.evidence:
         return "it rests on nothing: no event is quoted"

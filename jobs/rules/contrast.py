@@ -14,7 +14,11 @@ from .lessons import Lesson, asked
 
 #: Most differences that one lesson names.
 _NAMED = 2
-_AGREES = re.compile(r"\b(?:yes|yeah|yep|sure|confirm\w*|go ahead|proceed|please do|sounds good|correct|ok|okay|do it)\b|是的|好的|确认|可以|没问题|同意|就这样", re.I)
+_AGREES = re.compile(
+    r"\b(?:yes|yeah|yep|sure|confirm\w*|go ahead|proceed|please do|sounds good|correct|ok|okay|do it)\b|是的|好的|"
+    r"确认|可以|没问题|同意|就这样",
+    re.I,
+)
 
 
 def contrast_of(failed: Trace, succeeded: Trace, situation: str, chinese: bool) -> Lesson | None:
@@ -31,10 +35,25 @@ def contrast_of(failed: Trace, succeeded: Trace, situation: str, chinese: bool) 
     action = ("；" if chinese else ", and ").join(text for text, _, avoided in named if not avoided)
     avoid = ("或" if chinese else " or ").join(text for text, _, avoided in named if avoided)
     evidence = tuple({event.event_id: (event, quote) for _, pairs, _ in named for event, quote in pairs}.values())
-    why = "同一任务一次成功一次失败，差别在此" if chinese else "of two runs of this task, one failed and one succeeded; they differ in this"
+    why = (
+        "同一任务一次成功一次失败，差别在此"
+        if chinese
+        else "of two runs of this task, one failed and one succeeded; they differ in this"
+    )
     trigger = asked(situation, chinese)
     tool = next((event.tool for event, _ in evidence if event.tool), "")
-    return Lesson("contrast", trigger, action, evidence, avoid=avoid, why=why, tool=tool, quality=4, importance=0.7, confidence=0.5)
+    return Lesson(
+        "contrast",
+        trigger,
+        action,
+        evidence,
+        avoid=avoid,
+        why=why,
+        tool=tool,
+        quality=4,
+        importance=0.7,
+        confidence=0.5,
+    )
 
 
 _Difference = tuple[str, tuple[tuple[Event, str], ...], bool]
@@ -72,8 +91,11 @@ def _endings(failed: Trace, succeeded: Trace, chinese: bool) -> list[_Difference
         before = made_wrong.get(tool, 0)
         if 0 < before < count:
             call = [call for call in right if call.tool == tool][-1]
-            text = f"对每一项都调用 {tool}（成功{count}次，失败{before}次）" if chinese else (
-                f"call {tool} for every item ({count} calls, the failed run made {before})")
+            text = (
+                f"对每一项都调用 {tool}（成功{count}次，失败{before}次）"
+                if chinese
+                else (f"call {tool} for every item ({count} calls, the failed run made {before})")
+            )
             found.append((text, (_shown(call),), False))
         elif before > count:
             call = [call for call in wrong if call.tool == tool][-1]
@@ -97,8 +119,12 @@ def _writes(failed: Trace, succeeded: Trace, chinese: bool) -> list[_Difference]
             for name in after:
                 if before.get(name) == after[name] and name in before:
                     continue
-                if text := _argument(name, before.get(name), after[name], name in before, failed, succeeded, good, chinese):
-                    found.append((f"{tool} 的 {text}" if chinese else f"{text} in {tool}", (_shown(bad), _shown(good)), False))
+                if text := _argument(
+                    name, before.get(name), after[name], name in before, failed, succeeded, good, chinese
+                ):
+                    found.append(
+                        (f"{tool} 的 {text}" if chinese else f"{text} in {tool}", (_shown(bad), _shown(good)), False)
+                    )
     return found
 
 
@@ -135,7 +161,11 @@ def _preparations(failed: Trace, succeeded: Trace, chinese: bool) -> list[_Diffe
     found: list[_Difference] = []
     for call in right[:first]:
         if call.tool not in asked and call.tool not in {other.tool for _, pairs, _ in found for other, _ in pairs}:
-            text = f"在 {right[first].tool} 之前先调用 {call.tool}" if chinese else f"call {call.tool} before {right[first].tool}"
+            text = (
+                f"在 {right[first].tool} 之前先调用 {call.tool}"
+                if chinese
+                else f"call {call.tool} before {right[first].tool}"
+            )
             found.append((text, (_shown(call),), False))
     return found
 
@@ -163,5 +193,7 @@ def _agreed(trace: Trace) -> Event | None:
 
 def _last_event(trace: Trace) -> tuple[Event, str] | None:
     """The last thing the agent of a failed run did or said."""
-    said: Sequence[Event] = [e for e in trace.events if e.type == "tool_call" or (e.type == "message" and e.role == "agent")]
+    said: Sequence[Event] = [
+        e for e in trace.events if e.type == "tool_call" or (e.type == "message" and e.role == "agent")
+    ]
     return (said[-1], (said[-1].content or said[-1].arguments or said[-1].tool)[:120]) if said else None

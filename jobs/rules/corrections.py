@@ -11,18 +11,29 @@ from ...memory_store.events import Event, Trace
 BAD_SCORE = 0.4
 
 _STRONG = re.compile(
-    r"\b(?:that'?s|that is|this is|it'?s|you'?re|you are|you were|is) (?:still |completely |totally |just |simply )?(?:wrong|incorrect|not right|not correct|not "
-    r"what i|mistaken|inaccurate)|\bnot what i (?:asked|wanted|meant|said|need)|\bi (?:said|meant|asked for|already told|already said|told you|"
-    r"did ?n.t (?:ask|say|want|mean)|never (?:asked|said|wanted))\b|\byou (?:misunderst\w+|forgot|missed|ignored|got (?:it|that|this) wrong|made a mistake|"
-    r"did ?n.t (?:do|listen|answer|include|follow))|\b(?:try|do it|do that|start) (?:it )?(?:again|over)\b|\bredo\b|\bstill (?:not|does ?n.t|is ?n.t|wrong|failing|broken|"
-    r"the same)|\bdoes ?n.t work\b|\bdid ?n.t work\b|\bnot working\b|\bwrong (?:one|item|order|date|file|answer|flight|name|number|version)\b|\bincorrect\b",
+    r"\b(?:that'?s|that is|this is|it'?s|you'?re|you are|you were|is) (?:still |completely |totally |just |"
+    r"simply )?(?:wrong|incorrect|not right|not correct|not "
+    r"what i|mistaken|inaccurate)|\bnot what i (?:asked|wanted|meant|said|need)|\bi (?:said|meant|asked for|"
+    r"already told|already said|told you|"
+    r"did ?n.t (?:ask|say|want|mean)|never (?:asked|said|wanted))\b|\byou (?:misunderst\w+|forgot|missed|ignored|"
+    r"got (?:it|that|this) wrong|made a mistake|"
+    r"did ?n.t (?:do|listen|answer|include|follow))|\b(?:try|do it|do that|start) (?:it )?(?:again|over)\b|\bredo\b|"
+    r"\bstill (?:not|does ?n.t|is ?n.t|wrong|failing|broken|"
+    r"the same)|\bdoes ?n.t work\b|\bdid ?n.t work\b|\bnot working\b|\bwrong (?:one|item|order|date|file|answer|"
+    r"flight|name|number|version)\b|\bincorrect\b",
     re.I,
 )
-_LEADING_NO = re.compile(r"^(?:no|nope|wrong|incorrect|not that|not this|again|stop|wait)\b(?!\W*(?:problem|worries|thanks|thank|need|rush|issue|that'?s (?:all|it)|"
-                         r"i(?:'m| am) (?:good|fine|all set)|more|other|idea))[\s,.!:-]+\S", re.I)
+_LEADING_NO = re.compile(
+    r"^(?:no|nope|wrong|incorrect|not that|not this|again|stop|wait)\b(?!\W*(?:problem|worries|thanks|thank|need|"
+    r"rush|issue|that'?s (?:all|it)|"
+    r"i(?:'m| am) (?:good|fine|all set)|more|other|idea))[\s,.!:-]+\S",
+    re.I,
+)
 _CHINESE = re.compile(
-    r"不对|错了|弄错|搞错|说错|理解错|答错|做错|有误|不正确|不是这个|不是这样|不是我(?:要|想|说)|我说的是|我要的是|我的意思是|我不是(?:说|要|问)|重新来|重来|重新(?:做|写|查|算|试|回答|生成)|"
-    r"再(?:试|来|查|做|算)一[次遍下]|还是(?:不行|不对|错|没|一样)|没(?:听懂|解决|看懂|按)|你(?:忘了|漏了|没有?按|没理解|误会)|答非所问|不行[，,。!！]"
+    r"不对|错了|弄错|搞错|说错|理解错|答错|做错|有误|不正确|不是这个|不是这样|不是我(?:要|想|说)|我说的是|我要的是|"
+    r"我的意思是|我不是(?:说|要|问)|重新来|重来|重新(?:做|写|查|算|试|回答|生成)|"
+    r"再(?:试|来|查|做|算)一[次遍下]|还是(?:不行|不对|错|没|一样)|没(?:听懂|解决|看懂|按)|你(?:忘了|漏了|没有?按|"
+    r"没理解|误会)|答非所问|不行[，,。!！]"
 )
 _ASKS_YES_NO = re.compile(r"\?\s*$|？\s*$|吗[?？]?\s*$")
 

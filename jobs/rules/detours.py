@@ -1,4 +1,4 @@
-"""Ways round: the same thing asked twice, several attempts, and steps that led nowhere, in runs that may have succeeded."""
+"""Ways round: the same thing asked twice, and several attempts at one, in runs that may have succeeded."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _LOOP = 3
 
 
 def is_detour(trace: Trace) -> bool:
-    """Whether a run went round: a retry, an identical call made again, or `ATTEMPTS` attempts of one tool in a row
-    of which an earlier one failed."""
+    """Whether a run went round.
+
+    A retry, an identical call made again, or `ATTEMPTS` attempts of one tool in a row of which one failed.
+    """
     calls = [call for call in trace.tool_calls if not is_thought(call.tool)]
     if any(call.retries for call in calls) or _repeated(calls):
         return True
@@ -38,20 +40,38 @@ def detours_of(trace: Trace, situation: str, chinese: bool) -> list[Lesson]:
     """A lesson for each tool that was asked the same thing `_LOOP` times or more and answered the same."""
     failed = {failure.event.event_id for failure in failures_of(trace)}
     lessons = []
-    for calls in _repeated([call for call in trace.tool_calls if call.event_id not in failed and not is_thought(call.tool)]):
+    for calls in _repeated(
+        [call for call in trace.tool_calls if call.event_id not in failed and not is_thought(call.tool)]
+    ):
         answers = {call.result for call in calls}
         if len(calls) < _LOOP or len(answers) != 1:
             continue
         tool, count = calls[0].tool, len(calls)
         if chinese:
-            trigger, action, avoid = f"{tool} 已经返回过结果", "沿用第一次的结果，换别的参数或工具", f"用相同参数再调用（{count}次结果都一样）"
+            trigger, action, avoid = (
+                f"{tool} 已经返回过结果",
+                "沿用第一次的结果，换别的参数或工具",
+                f"用相同参数再调用（{count}次结果都一样）",
+            )
         else:
             trigger = f"{tool} has answered once"
             action = "keep its answer, and change the arguments or the tool if it does not help"
             avoid = f"ask it the same again ({count} calls gave the same)"
         evidence = tuple((call, (call.arguments or call.tool)[:120]) for call in (calls[0], calls[-1]))
-        lessons.append(Lesson("loop", trigger, action, evidence, avoid=avoid, situation=situation, tool=tool, quality=3,
-                              importance=0.4, confidence=0.6))
+        lessons.append(
+            Lesson(
+                "loop",
+                trigger,
+                action,
+                evidence,
+                avoid=avoid,
+                situation=situation,
+                tool=tool,
+                quality=3,
+                importance=0.4,
+                confidence=0.6,
+            )
+        )
     return lessons
 
 

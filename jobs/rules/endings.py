@@ -1,4 +1,4 @@
-"""How a failed run ended, and what its user objected to: weaker lessons, for runs that show no error and no contrast."""
+"""How a failed run ended, and what its user objected to: weaker lessons, where no error and no contrast shows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,22 @@ from .failures import commands, failures_of
 from .generalise import content_words, generalise
 from .lessons import Lesson, asked
 
-_CLAIMS = re.compile(r"\b(?:success\w*|has been|have been|is (?:now )?(?:done|complete|booked|cancell?ed|updated)|completed|all set|confirmed)\b|已(?:经)?(?:成功|完成|为您|取消|更新|预订)|成功", re.I)
-_POLITE = re.compile(r"^(?:no|nope|not that|wait|sorry|actually|that'?s (?:wrong|not right|incorrect)|wrong|不对|不是|错了|不行|重新来)[\s,.!:，。！-]+", re.I)
-_MEANT = re.compile(r"\b(?:i (?:said|meant|asked for|wanted|want|need)|it should(?: be| have been)?|should(?:n't| not)? (?:be|have been))\b\s*(?P<what>[^.!?\n]{3,160})|"
-                    r"(?:我(?:说|要|想要|指)的是|我的意思是|应该(?:是)?|我要)(?P<what2>[^。！？\n]{2,60})", re.I)
+_CLAIMS = re.compile(
+    r"\b(?:success\w*|has been|have been|is (?:now )?(?:done|complete|booked|cancell?ed|updated)|completed|all set|"
+    r"confirmed)\b|已(?:经)?(?:成功|完成|为您|取消|更新|预订)|成功",
+    re.I,
+)
+_POLITE = re.compile(
+    r"^(?:no|nope|not that|wait|sorry|actually|that'?s (?:wrong|not right|incorrect)|wrong|不对|不是|错了|不行|"
+    r"重新来)[\s,.!:，。！-]+",
+    re.I,
+)
+_MEANT = re.compile(
+    r"\b(?:i (?:said|meant|asked for|wanted|want|need)|it should(?: be| have been)?|should(?:n't| not)? (?:be|"
+    r"have been))\b\s*(?P<what>[^.!?\n]{3,160})|"
+    r"(?:我(?:说|要|想要|指)的是|我的意思是|应该(?:是)?|我要)(?P<what2>[^。！？\n]{2,60})",
+    re.I,
+)
 
 
 def objections_of(trace: Trace, situation: str, chinese: bool) -> list[Lesson]:
@@ -37,8 +49,19 @@ def objections_of(trace: Trace, situation: str, chinese: bool) -> list[Lesson]:
                 avoid = f"没问清就调用 {tool}" if chinese else f"call {tool} before this is settled"
         action = f"按用户的更正去做：“{said}”" if chinese else f"mind what a user had to correct: “{said}”"
         trigger = asked(situation, chinese)
-        lessons.append(Lesson("user_correction", trigger, action, tuple(evidence), avoid=avoid, tool=tool,
-                              quality=4 if match else 3, importance=0.7, confidence=0.6 if match else 0.45))
+        lessons.append(
+            Lesson(
+                "user_correction",
+                trigger,
+                action,
+                tuple(evidence),
+                avoid=avoid,
+                tool=tool,
+                quality=4 if match else 3,
+                importance=0.7,
+                confidence=0.6 if match else 0.45,
+            )
+        )
     return lessons[:2]
 
 
@@ -54,18 +77,37 @@ def ending_of(trace: Trace, situation: str, chinese: bool) -> Lesson | None:
     why = _reason(trace, chinese)
     answer = next((e for e in reversed(trace.events) if e.type == "message" and e.role == "agent" and e.content), None)
     if handover := next((call for call in done if is_handover(call.tool)), None):
-        before = list(dict.fromkeys(call.tool for call in calls if call.seq < handover.seq and call.tool != handover.tool))[-2:]
+        before = list(
+            dict.fromkeys(call.tool for call in calls if call.seq < handover.seq and call.tool != handover.tool)
+        )[-2:]
         if chinese:
-            avoid = f"只做了 {'、'.join(before)} 就用 {handover.tool} 转出" if before else f"一上来就用 {handover.tool} 转出"
+            avoid = (
+                f"只做了 {'、'.join(before)} 就用 {handover.tool} 转出"
+                if before
+                else f"一上来就用 {handover.tool} 转出"
+            )
         else:
             avoid = f"hand over with {handover.tool} " + (f"after only {' and '.join(before)}" if before else "at once")
-        return Lesson("handed_over", trigger, "", ((handover, (handover.arguments or handover.tool)[:120]),), avoid=avoid,
-                      why=why, tool=handover.tool, quality=3, importance=0.5, confidence=0.3)
+        return Lesson(
+            "handed_over",
+            trigger,
+            "",
+            ((handover, (handover.arguments or handover.tool)[:120]),),
+            avoid=avoid,
+            why=why,
+            tool=handover.tool,
+            quality=3,
+            importance=0.5,
+            confidence=0.3,
+        )
     if writes:
         last = writes[-1]
         values = {text for text in leaves(arguments_of(last)) if len(text) >= 4 and re.search(r"\d", text)}
-        reads = [call.tool for call in done if call.seq < last.seq and not is_write(call.tool)
-                 and values & set(leaves(arguments_of(call)))]
+        reads = [
+            call.tool
+            for call in done
+            if call.seq < last.seq and not is_write(call.tool) and values & set(leaves(arguments_of(call)))
+        ]
         read_back = any(not is_write(call.tool) for call in done if call.seq > last.seq)
         claimed = answer is not None and answer.seq > last.seq and _CLAIMS.search(answer.content)
         if read_back or not claimed or answer is None:
@@ -75,15 +117,35 @@ def ending_of(trace: Trace, situation: str, chinese: bool) -> Lesson | None:
             action = f"调用 {last.tool} 前逐条对照用户的要求" + (f"，之后用 {reader} 读回核对再答复" if reader else "")
         else:
             action = f"hold every argument of {last.tool} against the request" + (
-                f", and read the result back with {reader} before you say it is done" if reader else "")
+                f", and read the result back with {reader} before you say it is done" if reader else ""
+            )
         why = why or ("有一次宣称成功，任务却失败了" if chinese else "a run said it was done and had failed")
-        return Lesson("unverified", trigger, action, ((last, (last.arguments or last.tool)[:120]), (answer, answer.content[:120])),
-                      why=why, tool=last.tool, quality=3, importance=0.5, confidence=0.35)
+        return Lesson(
+            "unverified",
+            trigger,
+            action,
+            ((last, (last.arguments or last.tool)[:120]), (answer, answer.content[:120])),
+            why=why,
+            tool=last.tool,
+            quality=3,
+            importance=0.5,
+            confidence=0.35,
+        )
     if done:
         last = done[-1]
         avoid = f"查完 {last.tool} 就结束、不做改动" if chinese else f"stop after {last.tool} without making the change"
-        return Lesson("nothing_done", trigger, "", ((last, (last.arguments or last.tool)[:120]),), avoid=avoid, why=why,
-                      tool=last.tool, quality=3, importance=0.5, confidence=0.3)
+        return Lesson(
+            "nothing_done",
+            trigger,
+            "",
+            ((last, (last.arguments or last.tool)[:120]),),
+            avoid=avoid,
+            why=why,
+            tool=last.tool,
+            quality=3,
+            importance=0.5,
+            confidence=0.3,
+        )
     return None
 
 

@@ -16,41 +16,106 @@ from .generalise import generalise
 _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, re.compile(pattern, re.I))
     for name, pattern in (
-        ("rate_limited", r"\b429\b|rate.?limit|too many requests|throttl|quota.{0,20}exceed|slow down|限流|频率|请求过多|过于频繁"),
+        (
+            "rate_limited",
+            r"\b429\b|rate.?limit|too many requests|throttl|quota.{0,20}exceed|slow down|限流|频率|请求过多|过于频繁",
+        ),
         ("timeout", r"time[d_\s-]*out|\b(?:408|504)\b|deadline.?exceeded|ETIMEDOUT|ESOCKETTIMEDOUT|超时"),
-        ("unauthenticated", r"\b401\b|unauthor|unauthenticated|not logged in|login required|invalid.{0,12}(?:token|api.?key|credential)|"
-                            r"authentication|expired.{0,8}token|未登录|未认证|鉴权失败|认证失败"),
-        ("permission_denied", r"\b403\b|forbidden|permission|access.?denied|EACCES|EPERM|not allowed to access|无权|权限|拒绝访问"),
-        ("insufficient_funds", r"(?:insufficient|not enough).{0,12}(?:funds|balance|money|credit)|balance.{0,20}(?:not enough|insufficient|too low)|余额不足"),
-        ("unavailable_item", r"out of stock|sold out|not enough (?:seats?|stock|items?)|no (?:seats?|availability|rooms?)\b|unavailable for|"
-                             r"not available|库存不足|售罄|没有余票|无票|无房"),
-        ("already_exists", r"already (?:exists?|taken|registered|cancel|done|in use)|duplicate|EEXIST|unique constraint|已存在|重复|已被"),
-        ("missing_module", r"ModuleNotFound|ImportError|no module named|cannot find (?:module|package)|command.not.found|is not recognized as|"
-                           r"找不到模块|命令不存在"),
-        ("file_not_found", r"ENOENT|FileNotFound|no such file|file.{0,20}not found|path.{0,20}(?:not exist|not found)|文件不存在|找不到文件"),
-        ("undefined_name", r"NameError|UnboundLocal|ReferenceError|undefined (?:name|variable|tool|function)|is not defined|"
-                           r"unknown (?:tool|function|command)|no such tool|forbidden function|not among the explicitly allowed"),
-        ("syntax_error", r"SyntaxError|IndentationError|syntax error|unexpected (?:token|indent|EOF)|unterminated|invalid syntax|语法错误"),
-        ("parse_error", r"JSONDecode|parse|parsing|malformed|unexpected end|expecting value|decode|not valid json|解析"),
-        ("missing_argument", r"missing.{0,40}(?:argument|parameter|field|required|key)|required.{0,30}(?:missing|argument|parameter|field)|"
-                             r"(?:is|are) required|field required|缺少|必填|不能为空"),
-        ("type_error", r"TypeError|AttributeError|wrong type|must be (?:a |an )?(?:str|int|number|list|string|array|boolean)|"
-                       r"has no attribute|expected type|类型错误"),
+        (
+            "unauthenticated",
+            r"\b401\b|unauthor|unauthenticated|not logged in|login required|invalid.{0,12}(?:token|api.?key|"
+            r"credential)|"
+            r"authentication|expired.{0,8}token|未登录|未认证|鉴权失败|认证失败",
+        ),
+        (
+            "permission_denied",
+            r"\b403\b|forbidden|permission|access.?denied|EACCES|EPERM|not allowed to access|无权|权限|拒绝访问",
+        ),
+        (
+            "insufficient_funds",
+            r"(?:insufficient|not enough).{0,12}(?:funds|balance|money|credit)|balance.{0,20}(?:not enough|"
+            r"insufficient|too low)|余额不足",
+        ),
+        (
+            "unavailable_item",
+            r"out of stock|sold out|not enough (?:seats?|stock|items?)|no (?:seats?|availability|rooms?)\b|"
+            r"unavailable for|"
+            r"not available|库存不足|售罄|没有余票|无票|无房",
+        ),
+        (
+            "already_exists",
+            r"already (?:exists?|taken|registered|cancel|done|in use)|duplicate|EEXIST|unique constraint|已存在|重复|"
+            r"已被",
+        ),
+        (
+            "missing_module",
+            r"ModuleNotFound|ImportError|no module named|cannot find (?:module|package)|command.not.found|"
+            r"is not recognized as|"
+            r"找不到模块|命令不存在",
+        ),
+        (
+            "file_not_found",
+            r"ENOENT|FileNotFound|no such file|file.{0,20}not found|path.{0,20}(?:not exist|not found)|文件不存在|"
+            r"找不到文件",
+        ),
+        (
+            "undefined_name",
+            r"NameError|UnboundLocal|ReferenceError|undefined (?:name|variable|tool|function)|is not defined|"
+            r"unknown (?:tool|function|command)|no such tool|forbidden function|not among the explicitly allowed",
+        ),
+        (
+            "syntax_error",
+            r"SyntaxError|IndentationError|syntax error|unexpected (?:token|indent|EOF)|unterminated|invalid syntax|"
+            r"语法错误",
+        ),
+        (
+            "parse_error",
+            r"JSONDecode|parse|parsing|malformed|unexpected end|expecting value|decode|not valid json|解析",
+        ),
+        (
+            "missing_argument",
+            r"missing.{0,40}(?:argument|parameter|field|required|key)|required.{0,30}(?:missing|argument|parameter|"
+            r"field)|"
+            r"(?:is|are) required|field required|缺少|必填|不能为空",
+        ),
+        (
+            "type_error",
+            r"TypeError|AttributeError|wrong type|must be (?:a |an )?(?:str|int|number|list|string|array|boolean)|"
+            r"has no attribute|expected type|类型错误",
+        ),
         ("out_of_range", r"IndexError|KeyError|out of (?:range|bounds)|越界"),
-        ("too_large", r"\b413\b|too (?:large|long|big)|exceeds?.{0,20}(?:max|limit|length|size)|context.?length|过长|过大|超过.{0,6}限制"),
+        (
+            "too_large",
+            r"\b413\b|too (?:large|long|big)|exceeds?.{0,20}(?:max|limit|length|size)|context.?length|过长|过大|"
+            r"超过.{0,6}限制",
+        ),
         ("out_of_memory", r"out of memory|MemoryError|OOM|ENOMEM|内存不足"),
         ("disk_full", r"ENOSPC|no space left|disk.{0,8}full|磁盘"),
         ("dns", r"ENOTFOUND|EAI_AGAIN|getaddrinfo|name resolution|could not resolve|域名解析"),
         ("tls", r"\bSSL|\bTLS\b|certificate.{0,12}(?:verif|expired|chain)|self.signed|证书"),
         ("connection", r"ECONN|EPIPE|EHOST|connection|network|socket|unreachable|连接|网络"),
         ("conflict", r"\b409\b|conflict|version mismatch|stale|concurrent|locked|冲突|锁定"),
-        ("server_error", r"\b50[0235]\b|internal.{0,8}error|service unavailable|bad gateway|overloaded|服务器错误|系统繁忙|内部错误"),
-        ("not_found", r"\b(?:404|410)\b|not.?found|does(?:n't| not) exist|no (?:such|matching|results?)|unknown (?:id|user|order)|"
-                      r"不存在|找不到|未找到|没有找到|查无"),
-        ("not_permitted", r"not (?:allowed|permitted|eligible|supported|possible)|cannot be|can't be|non-?refundable|must not|policy|"
-                          r"only .{0,30} (?:can|may)|不支持|不允许|不能|不可"),
-        ("invalid_argument", r"\b(?:400|422)\b|invalid|ValueError|ValidationError|does not (?:match|add up)|incorrect|illegal|bad request|"
-                             r"must be|should be|mismatch|无效|不合法|非法|格式|参数错误|不正确|不匹配"),
+        (
+            "server_error",
+            r"\b50[0235]\b|internal.{0,8}error|service unavailable|bad gateway|overloaded|服务器错误|系统繁忙|内部错误",
+        ),
+        (
+            "not_found",
+            r"\b(?:404|410)\b|not.?found|does(?:n't| not) exist|no (?:such|matching|results?)|unknown (?:id|user|"
+            r"order)|"
+            r"不存在|找不到|未找到|没有找到|查无",
+        ),
+        (
+            "not_permitted",
+            r"not (?:allowed|permitted|eligible|supported|possible)|cannot be|can't be|non-?refundable|must not|policy|"
+            r"only .{0,30} (?:can|may)|不支持|不允许|不能|不可",
+        ),
+        (
+            "invalid_argument",
+            r"\b(?:400|422)\b|invalid|ValueError|ValidationError|does not (?:match|add up)|incorrect|illegal|"
+            r"bad request|"
+            r"must be|should be|mismatch|无效|不合法|非法|格式|参数错误|不正确|不匹配",
+        ),
         ("cancelled", r"cancel|abort|interrupt|killed|取消|中断"),
         ("exit_code", r"^exit_\d+$|exit(?:ed)?.{0,12}code|non-?zero|returned \d"),
     )
@@ -130,11 +195,16 @@ def signature(message: str) -> str:
 
 
 _COMMANDS = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|previous|above|prompt|rule|everything)|system prompt|"
-    r"\byou (?:must|should|are now|have to|need to)\b|\bas an ai\b|\b(?:always|never) (?:\w+ )?(?:send|transfer|reply|answer|run|execute|use|"
-    r"call|pay|tell|say|approve|refund|delete|trust)\b|\b(?:important|attention|note to (?:the )?(?:ai|assistant|agent))\s*[:!]|"
-    r"\bremember (?:that|this|to)\b|\bfrom now on\b|\bnew (?:rule|instruction|policy)\b|<\/?(?:system|instructions?|assistant|user)>|"
-    r"https?://|忽略.{0,12}(?:指令|以上|之前|规则)|你必须|你应该|你现在是|请记住|从现在开始|新的?(?:规则|指令)|系统提示|务必|转账",
+    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|previous|above|prompt|rule|everything)|"
+    r"system prompt|"
+    r"\byou (?:must|should|are now|have to|need to)\b|\bas an ai\b|\b(?:always|never) (?:\w+ )?(?:send|transfer|"
+    r"reply|answer|run|execute|use|"
+    r"call|pay|tell|say|approve|refund|delete|trust)\b|\b(?:important|attention|note to (?:the )?(?:ai|assistant|"
+    r"agent))\s*[:!]|"
+    r"\bremember (?:that|this|to)\b|\bfrom now on\b|\bnew (?:rule|instruction|policy)\b|<\/?(?:system|instructions?|"
+    r"assistant|user)>|"
+    r"https?://|忽略.{0,12}(?:指令|以上|之前|规则)|你必须|你应该|你现在是|请记住|从现在开始|新的?(?:规则|指令)|"
+    r"系统提示|务必|转账",
     re.I,
 )
 
@@ -149,8 +219,10 @@ def commands(text: str) -> bool:
 
 
 def unexpected_answers(trace: Trace) -> list[Event]:
-    """Calls that worked and yet answered nothing usable: JSON cut short, a web page instead of data, or nothing at
-    all from a tool that answered before."""
+    """Calls that worked and yet answered nothing usable.
+
+    JSON cut short, a web page instead of data, or nothing at all from a tool that answers otherwise.
+    """
     by_tool: dict[str, list[Event]] = defaultdict(list)
     for call in trace.tool_calls:
         by_tool[call.tool].append(call)

@@ -10,21 +10,40 @@ from ...memory_store.events import Event, Trace
 from ...memory_store.language import is_cjk
 from .sentences import own_words, sentences_of
 
-_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
 _DATE = re.compile(
-    rf"\b\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?:[T ]\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\.\d+)?Z?)?|\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}\b|"
-    rf"\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}\b(?:,? \d{{4}})?|"
+    rf"\b\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?:[T ]\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\.\d+)?Z?)?|"
+    rf"\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}\b|"
+    rf"\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|\b\d{{1,2}}(?:st|nd|rd|"
+    rf"th)?(?: of)? {_MONTH}\b(?:,? \d{{4}})?|"
     r"(?:\d{2,4}年)?\d{1,2}月\d{1,2}[日号]?|\d{4}年|周[一二三四五六日天]|星期[一二三四五六日天]|"
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:today|tomorrow|yesterday)\b|今天|明天|昨天|后天",
     re.I,
 )
-_TIME = re.compile(r"\b\d{1,2}(?::\d{2}){1,2}\s?(?:[ap]\.?m\.?)?(?![\w])|\b\d{1,2}\s?[ap]\.?m\b\.?|\d{1,2}[点时](?:\d{1,2}分|半)?", re.I)
-_AMOUNT = re.compile(r"(?:[$€£¥]\s?|\b(?:USD|EUR|CNY|RMB)\s?)\d[\d,.]*\b|\b\d[\d,.]*\s?(?:dollars|euros|pounds|usd|eur|yuan)\b|\d[\d,.]*\s?(?:元|块钱?|万元?|美元|人民币)", re.I)
+_TIME = re.compile(
+    r"\b\d{1,2}(?::\d{2}){1,2}\s?(?:[ap]\.?m\.?)?(?![\w])|\b\d{1,2}\s?[ap]\.?m\b\.?|\d{1,2}[点时](?:\d{1,2}分|半)?",
+    re.I,
+)
+_AMOUNT = re.compile(
+    r"(?:[$€£¥]\s?|\b(?:USD|EUR|CNY|RMB)\s?)\d[\d,.]*\b|\b\d[\d,.]*\s?(?:dollars|euros|pounds|usd|eur|yuan)\b|"
+    r"\d[\d,.]*\s?(?:元|块钱?|万元?|美元|人民币)",
+    re.I,
+)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])|(?<=[\u4e00-\u9fff])\d{3,}(?=[\u4e00-\u9fff])")
 _QUOTED = re.compile(r"\"[^\"\n]{1,80}\"|'[^'\n]{2,80}'(?!\w)|“[^”\n]{1,80}”|「[^」\n]{1,80}」|`[^`\n]{1,80}`")
 _DOTS = re.compile(r"…(?:[\s,'\"/:-]*(?:and |or |和|与|、)?…)+")
 _KIND_NAMES = {
-    "en": {"date": "a date", "time": "a time", "amount": "an amount", "email": "an e-mail address", "url": "a link", "id": "an id"},
+    "en": {
+        "date": "a date",
+        "time": "a time",
+        "amount": "an amount",
+        "email": "an e-mail address",
+        "url": "a link",
+        "id": "an id",
+    },
     "zh": {"date": "某日", "time": "某时", "amount": "某金额", "email": "某邮箱", "url": "某链接", "id": "某编号"},
 }
 #: Numbers up to this are counts (three bags) and stay.
@@ -85,22 +104,39 @@ def instance_in(text: str, names: Iterable[str] = ()) -> str:
 
 
 _ASK = re.compile(
-    r"\b(?:i(?:'d| would) (?:really )?(?:like|love|prefer) to|i (?:just |really |also )?(?:want|need|wish|have|intend) to|i'm (?:trying|looking|hoping|"
-    r"calling|planning|wanting) to|can you|could you|would you|would it be possible to|is it possible to|please|help me(?: to)?|"
-    r"how (?:do|can|could|would) i|am i able to|i need (?:some |your )?(?:help|assistance)(?: with| to| in)?|i (?:want|need|would like|'d like)|"
+    r"\b(?:i(?:'d| would) (?:really )?(?:like|love|prefer) to|i (?:just |really |also )?(?:want|need|wish|have|"
+    r"intend) to|i'm (?:trying|looking|hoping|"
+    r"calling|planning|wanting) to|can you|could you|would you|would it be possible to|is it possible to|please|"
+    r"help me(?: to)?|"
+    r"how (?:do|can|could|would) i|am i able to|i need (?:some |your )?(?:help|assistance)(?: with| to| in)?|"
+    r"i (?:want|need|would like|'d like)|"
     r"help with|assistance with|your task is to|you need to|you should)\s+(?P<what>[^.!?\n]{6,240})",
     re.I,
 )
 _ASK_CHINESE = re.compile(
-    r"(?:我(?:们)?(?:想要?|要|需要|希望|打算|得)|请(?:你|您)?(?:帮我|帮忙|协助)?|帮(?:我|忙)|麻烦(?:你|您)?(?:帮我)?|能不能|能否|可以(?:帮我)|可不可以|怎么|如何)(?P<what>[^。！？；\n，,]{3,60})"
+    r"(?:我(?:们)?(?:想要?|要|需要|希望|打算|得)|请(?:你|您)?(?:帮我|帮忙|协助)?|帮(?:我|忙)|麻烦(?:你|您)?(?:帮我)?|"
+    r"能不能|能否|可以(?:帮我)|可不可以|怎么|如何)(?P<what>[^。！？；\n，,]{3,60})"
 )
-_GREETING = re.compile(r"^(?:hi|hello|hey|good (?:morning|afternoon|evening)|there|dear \w+|thanks|thank you|ok|okay|sure|你好|您好)[\s,!.，。！]*", re.I)
-_TAIL = re.compile(r"[,;]?\s+(?:and|but|or|to|for|the|a|an|of|in|on|with|from|at|if|that|because|since|as|my|is|please|…)$", re.I)
-_OWN = ((re.compile(r"\b(?:my|our)\b", re.I), "the"), (re.compile(r"\b(?:i|we)\b", re.I), "the user"), (re.compile(r"\bme\b", re.I), "the user"),
-        (re.compile(r"\byou(?:r)?\b", re.I), "the agent"))
+_GREETING = re.compile(
+    r"^(?:hi|hello|hey|good (?:morning|afternoon|evening)|there|dear \w+|thanks|thank you|ok|okay|sure|你好|"
+    r"您好)[\s,!.，。！]*",
+    re.I,
+)
+_TAIL = re.compile(
+    r"[,;]?\s+(?:and|but|or|to|for|the|a|an|of|in|on|with|from|at|if|that|because|since|as|my|is|please|…)$", re.I
+)
+_OWN = (
+    (re.compile(r"\b(?:my|our)\b", re.I), "the"),
+    (re.compile(r"\b(?:i|we)\b", re.I), "the user"),
+    (re.compile(r"\bme\b", re.I), "the user"),
+    (re.compile(r"\byou(?:r)?\b", re.I), "the agent"),
+)
 _EMPTY = frozenset(
-    "the a an to of for in on with and or my me i you it this that some please help can could would like want need have be is are do "
-    "so as at by from what how just also really user agent know get make … date time amount id about if all any new let".split()
+    str.split(
+        "the a an to of for in on with and or my me i you it this that some please help can could would like want "
+        "need have be is are do so as at by from what how just also really user agent know get make … date time "
+        "amount id about if all any new let"
+    )
 )
 
 
@@ -155,10 +191,12 @@ def _user_messages(trace: Trace) -> list[Event]:
 
 
 def _is_instance(entity: Entity) -> bool:
-    """Whether an entity is this one's only: a name, an id, an address, a path; a term, a file's name and code are not."""
+    """Whether an entity is this one's only: a name, an id, an address, a path; a term or a file's name is not."""
     if entity.kind == "identifier":
         return not _is_plain(entity.text)
-    return entity.kind in ("name", "quoted", "email", "url") or (entity.kind == "file" and ("/" in entity.text or "\\" in entity.text))
+    return entity.kind in ("name", "quoted", "email", "url") or (
+        entity.kind == "file" and ("/" in entity.text or "\\" in entity.text)
+    )
 
 
 def _is_plain(identifier: str) -> bool:

@@ -39,7 +39,7 @@ class Lesson:
     tags: tuple[str, ...] = field(default=())
 
 
-_NO_VERB = frozenset("the a an some any this that these those there it what how why which when where my our".split())
+_NO_VERB = frozenset(str.split("the a an some any this that these those there it what how why which when where my our"))
 
 
 def asked(situation: str, chinese: bool) -> str:
@@ -61,7 +61,7 @@ def fits(text: str) -> bool:
 
 
 def line_of(lesson: Lesson, chinese: bool) -> str:
-    """The lesson as one line; the reason, the situation and what to avoid are left out, in this order, until it fits."""
+    """The lesson as one line; reason, limits, situation and what to avoid go, in this order, until it fits."""
     shorter = (
         lesson,
         replace(lesson, why=""),

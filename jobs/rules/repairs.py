@@ -58,31 +58,66 @@ def _fails(failure: Failure, chinese: bool) -> str:
 def _mended(trace: Trace, failure: Failure, after: Sequence[Event], failed: set[str], chinese: bool) -> Lesson | None:
     """The same tool worked later: what was different?"""
     first = failure.event
-    fix = next((call for call in after if call.tool == first.tool and call.event_id not in failed and _same_aim(first, call)), None)
+    fix = next(
+        (call for call in after if call.tool == first.tool and call.event_id not in failed and _same_aim(first, call)),
+        None,
+    )
     if fix is None:
         return None
     tries = 1 + sum(call.tool == first.tool for call in after if call.seq < fix.seq) + 1
     evidence = ((first, failure.quote), (fix, (fix.result or fix.arguments)[:120]))
     if same_call(first, fix):
-        between = [call for call in after if call.seq < fix.seq and call.tool != first.tool and not is_thought(call.tool)]
-        enabler = next((call for call in reversed(between) if is_write(call.tool) and call.event_id not in failed), None)
+        between = [
+            call for call in after if call.seq < fix.seq and call.tool != first.tool and not is_thought(call.tool)
+        ]
+        enabler = next(
+            (call for call in reversed(between) if is_write(call.tool) and call.event_id not in failed), None
+        )
         if enabler is not None and failure.error_class not in TRANSIENT:
             action = f"先调用 {enabler.tool}，再重试" if chinese else f"call {enabler.tool} first, then call it again"
-            return Lesson("fixed_by_step", _fails(failure, chinese), action, (*evidence, (enabler, enabler.arguments[:120])),
-                          tool=first.tool, quality=4, importance=0.7, confidence=0.7)
+            return Lesson(
+                "fixed_by_step",
+                _fails(failure, chinese),
+                action,
+                (*evidence, (enabler, enabler.arguments[:120])),
+                tool=first.tool,
+                quality=4,
+                importance=0.7,
+                confidence=0.7,
+            )
         action = f"原样再试（第{tries}次成功）" if chinese else f"call it again unchanged; try {tries} worked"
         not_when = ""
         if is_write(first.tool):
             not_when = "无法确认上次是否已生效" if chinese else "the first call may have taken effect: look first"
-        return Lesson("retry_worked", _fails(failure, chinese), action, evidence, not_when=not_when, tool=first.tool,
-                      quality=4 if failure.error_class in TRANSIENT else 3, importance=0.6, confidence=0.7)
+        return Lesson(
+            "retry_worked",
+            _fails(failure, chinese),
+            action,
+            evidence,
+            not_when=not_when,
+            tool=first.tool,
+            quality=4 if failure.error_class in TRANSIENT else 3,
+            importance=0.6,
+            confidence=0.7,
+        )
     change = _change(trace, first, fix, chinese)
     if not change:
         return None
     same_again = sum(same_call(first, call) for call in after if call.seq < fix.seq)
-    avoid = ("原样重复" if chinese else "repeat it unchanged") if same_again or failure.error_class not in TRANSIENT else ""
-    return Lesson("error_fixed", _fails(failure, chinese), change, evidence, avoid=avoid, tool=first.tool, quality=4,
-                  importance=0.7, confidence=0.8 if len(trace.tool_calls) < 40 else 0.7)
+    avoid = (
+        ("原样重复" if chinese else "repeat it unchanged") if same_again or failure.error_class not in TRANSIENT else ""
+    )
+    return Lesson(
+        "error_fixed",
+        _fails(failure, chinese),
+        change,
+        evidence,
+        avoid=avoid,
+        tool=first.tool,
+        quality=4,
+        importance=0.7,
+        confidence=0.8 if len(trace.tool_calls) < 40 else 0.7,
+    )
 
 
 def _same_aim(first: Event, second: Event) -> bool:
@@ -162,13 +197,21 @@ def _around(failure: Failure, after: Sequence[Event], failed: set[str], chinese:
             continue
         if values & set(leaves(arguments_of(call))) and is_write(call.tool) == is_write(first.tool):
             action = f"改用 {call.tool}" if chinese else f"use {call.tool} instead"
-            return Lesson("other_tool", _fails(failure, chinese), action, ((first, failure.quote), (call, call.arguments[:120])),
-                          tool=first.tool, quality=4, importance=0.6, confidence=0.6)
+            return Lesson(
+                "other_tool",
+                _fails(failure, chinese),
+                action,
+                ((first, failure.quote), (call, call.arguments[:120])),
+                tool=first.tool,
+                quality=4,
+                importance=0.6,
+                confidence=0.6,
+            )
     return None
 
 
 def _unsolved(failure: Failure, failures: Sequence[Failure], after: Sequence[Event], chinese: bool) -> Lesson | None:
-    """It was never mended: what was tried in vain is worth knowing, if it was tried at least twice or if it ended it."""
+    """It was never mended: what was tried in vain, and what is known to help against such an error."""
     first = failure.event
     again = [other for other in failures if other.event.tool == first.tool and other.event.seq > first.seq]
     same = [other for other in again if same_call(other.event, first)]
@@ -177,33 +220,66 @@ def _unsolved(failure: Failure, failures: Sequence[Failure], after: Sequence[Eve
         count = len(same) + 1
         avoid = f"原样重复（{count}次都失败）" if chinese else f"repeat it unchanged: {count} tries failed alike"
         action = _way_out(failure.error_class, chinese)
-        return Lesson("repeated_in_vain", _fails(failure, chinese), action, evidence, avoid=avoid, tool=first.tool,
-                      quality=3, importance=0.6, confidence=0.6)
+        return Lesson(
+            "repeated_in_vain",
+            _fails(failure, chinese),
+            action,
+            evidence,
+            avoid=avoid,
+            tool=first.tool,
+            quality=3,
+            importance=0.6,
+            confidence=0.6,
+        )
     if failure.said or not again:
         action = _way_out(failure.error_class, chinese)
-        return Lesson("unsolved", _fails(failure, chinese), action, evidence, tool=first.tool, quality=3 if action else 2,
-                      importance=0.5, confidence=0.4) if action else None
+        return (
+            Lesson(
+                "unsolved",
+                _fails(failure, chinese),
+                action,
+                evidence,
+                tool=first.tool,
+                quality=3 if action else 2,
+                importance=0.5,
+                confidence=0.4,
+            )
+            if action
+            else None
+        )
     return None
 
 
 _WAYS_OUT = {
     "missing_argument": ("ask the user for what is missing before you call it", "先向用户问清缺少的参数再调用"),
-    "invalid_argument": ("check each argument against what an earlier call returned", "逐个参数与之前查到的结果核对后再调用"),
+    "invalid_argument": (
+        "check each argument against what an earlier call returned",
+        "逐个参数与之前查到的结果核对后再调用",
+    ),
     "not_found": ("look the id up with a search or list call before you use it", "先用查询类工具查到编号再使用"),
-    "insufficient_funds": ("compare the balance with the total first, and split the payment or ask for another one",
-                           "先比较余额和总额，不够就拆分支付或请用户换支付方式"),
+    "insufficient_funds": (
+        "compare the balance with the total first, and split the payment or ask for another one",
+        "先比较余额和总额，不够就拆分支付或请用户换支付方式",
+    ),
     "unavailable_item": ("read the availability first and offer what is left", "先查余量，再给用户可选的"),
     "permission_denied": ("stop and tell the user which permission is missing", "停下并告诉用户缺少什么权限"),
     "unauthenticated": ("sign in or renew the credential before the next call", "先登录或更新凭证再调用"),
-    "not_permitted": ("check the rule for this case before you promise it, and offer what is allowed",
-                      "先查清这种情况是否允许，再答复用户"),
+    "not_permitted": (
+        "check the rule for this case before you promise it, and offer what is allowed",
+        "先查清这种情况是否允许，再答复用户",
+    ),
     "already_exists": ("read the current state first and change what is there", "先查当前状态，再修改已有的"),
-    "undefined_name": ("define or import the name in the same step, and call only tools that are listed",
-                       "在同一步里先定义或导入，并且只调用列出的工具"),
+    "undefined_name": (
+        "define or import the name in the same step, and call only tools that are listed",
+        "在同一步里先定义或导入，并且只调用列出的工具",
+    ),
     "missing_module": ("use what is installed, or install it first", "用已安装的模块，或先安装"),
     "file_not_found": ("list the folder first and use the path that it shows", "先列目录，再用里面的路径"),
     "syntax_error": ("send one small, complete block and no prose in it", "只发一段完整的代码，不夹杂文字"),
-    "parse_error": ("print a small part of the raw answer first, and read it as what it is", "先看一小段原始返回，再按实际格式解析"),
+    "parse_error": (
+        "print a small part of the raw answer first, and read it as what it is",
+        "先看一小段原始返回，再按实际格式解析",
+    ),
     "type_error": ("print the type of what came back before you use it", "先看返回值的类型再使用"),
     "out_of_range": ("check the length or the keys before you index", "取值前先检查长度或键"),
     "timeout": ("ask for less in one call and try once more later", "减少单次请求的数据量，稍后再试一次"),
@@ -224,5 +300,13 @@ def _retried_inside(call: Event, chinese: bool) -> Lesson:
     tries = call.retries + 1
     trigger = f"调用 {call.tool} 第一次失败" if chinese else f"{call.tool} fails at first"
     action = f"再试，第{tries}次成功" if chinese else f"call it again; try {tries} worked"
-    return Lesson("retry_worked", trigger, action, ((call, (call.result or call.arguments or call.tool)[:120]),), tool=call.tool,
-                  quality=3, importance=0.5, confidence=0.6)
+    return Lesson(
+        "retry_worked",
+        trigger,
+        action,
+        ((call, (call.result or call.arguments or call.tool)[:120]),),
+        tool=call.tool,
+        quality=3,
+        importance=0.5,
+        confidence=0.6,
+    )

@@ -1,4 +1,4 @@
-"""A user's message as clauses, each marked with what makes it no statement: a question, an "if", someone else's words."""
+"""A user's message as clauses, each marked with what makes it no statement: a question, an "if", another's words."""
 
 from __future__ import annotations
 
@@ -12,23 +12,30 @@ _ENDS = 1500
 _LONGEST = 300
 
 _FENCED = re.compile(r"```.*?(?:```|\Z)|<[a-z_]+>.*?</[a-z_]+>", re.S | re.I)
-_PASTED_LINE = re.compile(r"^\s*(?:>|\||From:|To:|Subject:|Date:|Sent:|发件人|收件人|主题|日期|[{}\[\]<]|\w+\s*[:=]\s*[{\[]).*$", re.M)
+_PASTED_LINE = re.compile(
+    r"^\s*(?:>|\||From:|To:|Subject:|Date:|Sent:|发件人|收件人|主题|日期|[{}\[\]<]|\w+\s*[:=]\s*[{\[]).*$", re.M
+)
 _QUOTED = re.compile(r"[\"“「『]([^\"”」』\n]{1,400})[\"”」』]")
 _SENTENCE = re.compile(r"(?<=[!?])\s+|(?<=[A-Za-z0-9)\]'\"’”]\.)\s+|(?<=[。！？；])|\n+|(?<=[^\d\s]);\s*")
 _CLAUSE = re.compile(
-    r"\s*[,;—–]\s*(?=(?:and|but|so|can|could|would|will|please|i|i'm|i've|i'd|my|we|our|what|which|who|where|when|is|are|"
+    r"\s*[,;—–]\s*(?=(?:and|but|so|can|could|would|will|please|i|i'm|i've|i'd|my|we|our|what|which|who|where|when|is|"
+    r"are|"
     r"do|does|how|that|because|since|though|although|if|then|it|it's|you|let|let's|thanks|thank|don't|also|email|call)"
     r"\b)|\s+(?:and|but|so)\s+(?=(?:i|i'm|i've|i'd|my|we|our|please|can|could|don't)\b)|\s*[，；]\s*|\s+[-–—]\s+",
     re.I,
 )
 _ABBREVIATED = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|St|Prof|No|vs|e\.g|i\.e|approx|Inc|Ltd|Co|Ave|Apt|Jr|Sr)\.$", re.I)
 _ASKS = re.compile(
-    r"^(?:so |and |but |then |ok |okay |hi |hello |hey |also |please )*(?:what|how|where|who|whose|why|which|when|is|are|"
+    r"^(?:so |and |but |then |ok |okay |hi |hello |hey |also |please )*(?:what|how|where|who|whose|why|which|when|is|"
+    r"are|"
     r"am|was|were|do|does|did|can|could|would|will|shall|should|may|might|have|has|had|isn't|aren't|didn't|"
     r"doesn't|can't|any|don't (?=you|we|they))\b(?! (?:i|my) \w+ (?:is|has)\b)",
     re.I,
 )
-_ASKS_CHINESE = re.compile(r"(?:吗|呢|么|嘛|没有|不是|对吧|是吧|行吗|好吗|多少|几[个点天次]|什么|怎么|为什么|哪[里个些儿]|谁|是否|能不能|可不可以|是不是|有没有)[?？\s。]*$")
+_ASKS_CHINESE = re.compile(
+    r"(?:吗|呢|么|嘛|没有|不是|对吧|是吧|行吗|好吗|多少|几[个点天次]|什么|怎么|为什么|哪[里个些儿]|谁|是否|能不能|"
+    r"可不可以|是不是|有没有)[?？\s。]*$"
+)
 _SUPPOSES = re.compile(
     r"^(?:and |but |so |or |hi |hello |well |ok |even |only )*(?:if|suppose|supposing|imagine|assuming|assume|pretend|"
     r"let's say|say that|what if|in case|unless|as if|whether|hypothetically)\b|"
@@ -38,8 +45,10 @@ _SUPPOSES = re.compile(
     re.I,
 )
 _REPORTS = re.compile(
-    r"\b(?!i\b)\w+\s+(?:said|says|told|tells|wrote|writes|claims|claimed|thinks|thought|asked|mentioned|stated|states)\b|"
-    r"\b(?:they|people|you) (?:say|claim|think)\b|according to|(?:他|她|他们|她们|老板|经理|别人|有人|朋友|同事|网上|文章|客服|你)(?:们)?(?:说|告诉|觉得|认为|写|问|提到)",
+    r"\b(?!i\b)\w+\s+(?:said|says|told|tells|wrote|writes|claims|claimed|thinks|thought|asked|mentioned|stated|"
+    r"states)\b|"
+    r"\b(?:they|people|you) (?:say|claim|think)\b|according to|(?:他|她|他们|她们|老板|经理|别人|有人|朋友|同事|网上|"
+    r"文章|客服|你)(?:们)?(?:说|告诉|觉得|认为|写|问|提到)",
     re.I,
 )
 

@@ -39,7 +39,7 @@ class Statement:
 
 
 def state(words: str, value: str, quote: str, *, changed: bool = False) -> Statement | None:
-    """"My WORDS is VALUE" as a statement; None when the words name nothing lasting or the value can't be theirs."""
+    """What "my WORDS is VALUE" states; None when the words name nothing lasting or the value can't be theirs."""
     value = clean_value(value)
     if not value:
         return None
@@ -58,7 +58,12 @@ def state(words: str, value: str, quote: str, *, changed: bool = False) -> State
 
 
 def of_attribute(
-    attribute: Attribute | str, value: str, quote: str, *, changed: bool = False, confidence: float = 0.9,
+    attribute: Attribute | str,
+    value: str,
+    quote: str,
+    *,
+    changed: bool = False,
+    confidence: float = 0.9,
     kind: StatementKind | None = None,
 ) -> Statement:
     """A statement about a known attribute. What holds many values has one attribute a value, so none ends another."""
@@ -71,7 +76,7 @@ def of_attribute(
 
 
 def liking(thing: str, verdict: str, quote: str, *, changed: bool = False) -> Statement | None:
-    """"I like THING" as a preference; None when the thing is only pointed at."""
+    """The preference in "I like THING"; None when the thing is only pointed at."""
     thing = clean_value(thing)
     if not thing or _POINTED.match(thing) or len(thing) > 60:
         return None
@@ -86,7 +91,8 @@ def liking(thing: str, verdict: str, quote: str, *, changed: bool = False) -> St
 _POINTED = re.compile(
     r"(?:it|that|this|these|those|them|one|the|your|you|to (?:know|see|be|have|get|go|thank|make|do)|how|what|when|so|"
     r"both|all|a lot|any|either|nothing|everything|option|some|my)\b"
-    r"|(?:这|那|它|你|您|前者|后者|第[一二三]|哪)", re.I
+    r"|(?:这|那|它|你|您|前者|后者|第[一二三]|哪)",
+    re.I,
 )
 _SEAT = re.compile(r"\b(?:window|aisle|middle)\b|靠窗|靠过道|过道", re.I)
 _CHANNELS = (
@@ -105,8 +111,10 @@ def channel_of(text: str) -> str:
 
 
 _TRAILING = re.compile(
-    r"(?:\s+(?:now|please|thanks|thank you|by the way|btw|actually|instead|though|as well|too|anymore|any more|right now|"
-    r"from now on|at the moment|ok|okay)|[了吧啊呢哦呀嘛哈]|谢谢|现在|左右)+$", re.I
+    r"(?:\s+(?:now|please|thanks|thank you|by the way|btw|actually|instead|though|as well|too|anymore|any more|"
+    r"right now|"
+    r"from now on|at the moment|ok|okay)|[了吧啊呢哦呀嘛哈]|谢谢|现在|左右)+$",
+    re.I,
 )
 _EDGES = " \t,.;:!?，。；：！？、\"'“”‘’()（）*_`~"
 
@@ -129,12 +137,15 @@ _NO_VALUE = re.compile(
     r"how|why|where|who|whether|unfortunately|probably|actually|right|wrong|correct|incorrect|late|delayed|broken|"
     r"missing|lost|stuck|slow|down|locked|blocked|here|there|ready|done|fine|ok|okay|good|bad|great|urgent|flexible|"
     r"tight|limited|unclear|unknown|different|same|the same|in|on|at|as follows|below|above|attached|"
-    r"been|gone|always|never|under|over |about to)\b|^(?:这|那|什么|怎么|多少|谁|不|没|很|太|非常|比较|正在|已经|还)", re.I
+    r"been|gone|always|never|under|over |about to)\b|^(?:这|那|什么|怎么|多少|谁|不|没|很|太|非常|比较|正在|已经|还)",
+    re.I,
 )
 #: What an attribute that isn't a common one may be: a number, a name; a kind of person, if it is one.
 _DEFINITE = re.compile(r"^(?:called |named |about |only )?[$€£¥]?[\dA-Z\u4e00-\u9fff@#]")
-_RELATION = re.compile(r"(?:^|_)(?:wife|husband|partner|spouse|son|daughter|child|kid|kids|children|mother|father|mom|mum|dad|"
-                       r"parents?|brother|sister|boss|manager|friend|colleague|dog|cat|fianc[eé]e?|girlfriend|boyfriend)$")
+_RELATION = re.compile(
+    r"(?:^|_)(?:wife|husband|partner|spouse|son|daughter|child|kid|kids|children|mother|father|mom|mum|dad|"
+    r"parents?|brother|sister|boss|manager|friend|colleague|dog|cat|fianc[eé]e?|girlfriend|boyfriend)$"
+)
 
 
 def _fits(attribute: Attribute, value: str) -> bool:
@@ -165,7 +176,11 @@ def slug(text: str) -> str:
 
 
 _NOT_BUT = (
-    re.compile(r"\bnot\s+(?P<old>[$€£¥]?[\w.,@-]{1,40}(?: [\w-]+){0,2}?)\s*[,;]?\s*(?:but|it's|it is|rather)\s+(?P<new>[^,;.!?]{1,60})", re.I),
+    re.compile(
+        r"\bnot\s+(?P<old>[$€£¥]?[\w.,@-]{1,40}(?: [\w-]+){0,2}?)\s*[,;]?\s*(?:but|it's|it is|"
+        r"rather)\s+(?P<new>[^,;.!?]{1,60})",
+        re.I,
+    ),
     re.compile(r"\bnot\s+(?P<old>[$€£¥]?\d[\w.,-]{0,20})\s*[,;]\s*(?P<new>[$€£¥]?\d[\w.,-]{0,20})", re.I),
     re.compile(r"(?P<new>[$€£¥]?[\w.,@-]{1,40})\s*[,;]\s*not\s+(?P<old>[$€£¥]?[\w.,@-]{1,40})", re.I),
     re.compile(r"不是(?P<old>[^，。,;；是]{1,20})[，,、\s]*(?:而是|应该是|是)(?P<new>[^，。,;；!！?？]{1,30})"),
@@ -174,7 +189,7 @@ _NOT_BUT = (
 
 
 def correction_of(sentence: str, known: Mapping[str, Statement]) -> Statement | None:
-    """"Not 5000, 8000" as a change of the attribute whose value was 5000; None if no known value is meant.
+    """The change in "not 5000, 8000", of the attribute whose value was 5000; None if no known value is meant.
 
     `known` are the user's statements so far, by attribute.
     """
@@ -185,7 +200,9 @@ def correction_of(sentence: str, known: Mapping[str, Statement]) -> Statement | 
                 if old and new and _plain(before.value) == old and _plain(new) != old:
                     words = re.sub(r"[_:]", " ", attribute)
                     text = f"{words}: {new} (not {clean_value(match['old'])})"
-                    return replace(before, text=text, quote=match.group().strip(), value=new, changed=True, confidence=0.7)
+                    return replace(
+                        before, text=text, quote=match.group().strip(), value=new, changed=True, confidence=0.7
+                    )
     return None
 
 

@@ -34,7 +34,7 @@ def trace(*events: dict[str, object], id: str = "t", task_type: str = "") -> Tra
         ("tool_error", [ASK, {**LOOK, "error_code": "timeout"}, DONE]),
         ("tool_error", [ASK, {**LOOK, "result": '{"error": {"code": "E7", "message": "no"}}'}, DONE]),
         ("unexpected_answer", [ASK, LOOK, {**LOOK, "arguments": '{"order": 2}', "result": '{"state": "mov'}, DONE]),
-        ("unexpected_answer", [ASK, LOOK, {**LOOK, "arguments": '{"order": 2}', "result": "<html><body>Sign in"}, DONE]),
+        ("unexpected_answer", [ASK, LOOK, {**LOOK, "arguments": '{"order": 2}', "result": "<html>Sign in"}, DONE]),
         ("user_correction", [ASK, {"type": "message", "role": "agent", "content": "It is in Rome."},
                              {"type": "message", "role": "user", "content": "No, I said the second parcel."}, DONE]),
         ("user_correction", [ASK, {"type": "message", "role": "agent", "content": "在罗马。"},
@@ -103,7 +103,7 @@ def test_values_differ_by_namespace_and_task_type() -> None:
     )
     calls = (ASK, LOOK, {**LOOK, "arguments": '{"order": 2}'}, DONE)
     rows = gate(
-        [trace(*calls, id="a"), trace(*calls, id="b", task_type="billing"), trace(*calls, id="c", task_type="shipping")],
+        [trace(*calls, id=kind, task_type=kind) for kind in ("other", "billing", "shipping")],
         settings, at=NOW, run="r1",
     )  # fmt: skip
     assert [(row["trigger"], row["reflected"]) for row in rows] == [

@@ -28,7 +28,14 @@ def trace(*events: dict[str, object], id: str = "t1") -> Trace:
 
 
 def said(words: str, role: str = "user") -> dict[str, object]:
-    return {"type": "message", "role": role, "content": words, "subject": "ana", "task_type": "travel", "task_id": "rebook"}
+    return {
+        "type": "message",
+        "role": role,
+        "content": words,
+        "subject": "ana",
+        "task_type": "travel",
+        "task_id": "rebook",
+    }
 
 
 def call(tool: str, arguments: dict[str, object], result: object = "", error: str = "") -> dict[str, object]:
@@ -63,10 +70,15 @@ def test_an_error_and_its_mend_are_a_lesson_with_both_as_evidence() -> None:
     )
     (lesson,) = lessons(some)
     assert lesson.text == (
-        "When move_booking fails with “invalid date format” (invalid_argument) (task: move the coach booking to a later day): "
-        "write day as YYYY-MM-DD. Don't repeat it unchanged."
+        "When move_booking fails with “invalid date format” (invalid_argument) (task: move the coach booking to a later "
+        "day): write day as YYYY-MM-DD. Don't repeat it unchanged."
     )
-    assert (lesson.tool, lesson.error_code, lesson.outcome, lesson.subject) == ("move_booking", "invalid_argument", "success", "")
+    assert (lesson.tool, lesson.error_code, lesson.outcome, lesson.subject) == (
+        "move_booking",
+        "invalid_argument",
+        "success",
+        "",
+    )
     assert [item.event_id for item in lesson.evidence] == ["t1-1", "t1-2"]
 
 
@@ -223,17 +235,23 @@ def test_a_secret_is_refused_and_written_nowhere() -> None:
 
 
 def test_a_routine_run_gives_nothing() -> None:
-    assert reflect(trace(WISH, call("get_rules", {"fare": "saver"}, {"ok": 1}), said("Done.", "agent"), ended("success"))) == []
+    assert (
+        reflect(trace(WISH, call("get_rules", {"fare": "saver"}, {"ok": 1}), said("Done.", "agent"), ended("success")))
+        == []
+    )
 
 
 def test_the_reflector_can_be_sent_to_a_worker() -> None:
     assert pickle.loads(pickle.dumps(RulesReflector())) == RulesReflector()
 
 
-_value = st.one_of(st.text(max_size=30), st.integers(), st.lists(st.text(max_size=5), max_size=3), st.none(), st.booleans())
+_value = st.one_of(
+    st.text(max_size=30), st.integers(), st.lists(st.text(max_size=5), max_size=3), st.none(), st.booleans()
+)
 _event = st.one_of(
     st.builds(said, st.text(max_size=200), st.sampled_from(["user", "agent", "system", "tool"])),
-    st.builds(call, st.sampled_from(["get_x", "update_x", "send", ""]), st.dictionaries(st.text(max_size=8), _value, max_size=3),
+    st.builds(call, st.sampled_from(["get_x", "update_x", "send", ""]),
+              st.dictionaries(st.text(max_size=8), _value, max_size=3),
               st.text(max_size=60), st.one_of(st.just(""), st.text(max_size=80))),
     st.builds(ended, st.sampled_from(["success", "failure", "partial", "unknown"])),
     st.fixed_dictionaries({"type": st.just("feedback"), "content": st.text(max_size=80), "score": st.floats(-1, 1)}),
@@ -242,7 +260,9 @@ _event = st.one_of(
 
 
 @given(st.lists(_event, min_size=1, max_size=14), st.lists(_event, min_size=1, max_size=14))
-def test_whatever_happens_candidates_quote_real_events_and_fit(one: list[dict[str, object]], other: list[dict[str, object]]) -> None:
+def test_whatever_happens_candidates_quote_real_events_and_fit(
+    one: list[dict[str, object]], other: list[dict[str, object]]
+) -> None:
     traces = (trace(*one, id="a"), trace(*other, id="b"))
     events = {event.event_id: event for some in traces for event in some.events}
     reflection = RulesReflector().reflect(TraceGroup("k", traces))

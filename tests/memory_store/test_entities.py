@@ -18,7 +18,10 @@ from hindlake.memory_store.language import language_of
         ("a KeyError after get_user_details", {"KeyError", "get_user_details"}),
         ("订单ORD-7788由王经理处理，发到南京市", {"ORD-7788", "王经理", "南京市"}),
         ("我叫赵小川，在清河大学上学", {"赵小川", "清河大学"}),
-        ("写信到 li.na@example.org 或看 https://example.org/a?b=1。", {"li.na@example.org", "https://example.org/a?b=1"}),
+        (
+            "写信到 li.na@example.org 或看 https://example.org/a?b=1。",
+            {"li.na@example.org", "https://example.org/a?b=1"},
+        ),
         ("《三体》还没还", {"三体"}),
         ("Please help me. The total is 20 and I paid", set()),
         ("", set()),

@@ -28,14 +28,30 @@ def trace(*events: dict[str, object]) -> Trace:
 
 
 PARCEL = (
-    {"type": "task", "content": "Find the late parcel ORD-88121", "subject": "mira", "task_type": "delivery",
-     "task_id": "parcel", "agent_role": "executor"},
+    {
+        "type": "task",
+        "content": "Find the late parcel ORD-88121",
+        "subject": "mira",
+        "task_type": "delivery",
+        "task_id": "parcel",
+        "agent_role": "executor",
+    },
     {"type": "message", "role": "system", "content": "You are Helper Bot of Parcel House."},
     {"type": "message", "role": "user", "content": "My parcel ORD-88121 should have come to Lisbon."},
-    {"type": "tool_call", "tool": "track", "arguments": json.dumps({"order_id": "ORD-88121"}), "retries": 2,
-     "error_code": "timeout", "error_message": "carrier did not answer in 30 s"},
-    {"type": "tool_call", "tool": "track", "arguments": json.dumps({"order_id": "ORD-88121"}),
-     "result": json.dumps({"state": "held at customs"})},
+    {
+        "type": "tool_call",
+        "tool": "track",
+        "arguments": json.dumps({"order_id": "ORD-88121"}),
+        "retries": 2,
+        "error_code": "timeout",
+        "error_message": "carrier did not answer in 30 s",
+    },
+    {
+        "type": "tool_call",
+        "tool": "track",
+        "arguments": json.dumps({"order_id": "ORD-88121"}),
+        "result": json.dumps({"state": "held at customs"}),
+    },
     {"type": "message", "role": "agent", "content": "It is held at customs."},
     {"type": "outcome", "outcome": "partial", "content": "parcel not released"},
 )
@@ -69,9 +85,20 @@ def test_the_row_fits_the_log_and_carries_what_filters_need() -> None:
     row = episode_rows(trace(*PARCEL), WRITTEN)[0]
     assert table_of([row], "log").num_rows == 1
     expected = {
-        "decision": "add", "kind": "episode", "state": "active", "subject": "mira", "task_type": "delivery",
-        "task_id": "parcel", "agent_role": "executor", "outcome": "partial", "said_by": "agent", "language": "en",
-        "valid_from": START + timedelta(seconds=6), "valid_to": END_OF_TIME, "at": WRITTEN, "confidence": 1.0,
+        "decision": "add",
+        "kind": "episode",
+        "state": "active",
+        "subject": "mira",
+        "task_type": "delivery",
+        "task_id": "parcel",
+        "agent_role": "executor",
+        "outcome": "partial",
+        "said_by": "agent",
+        "language": "en",
+        "valid_from": START + timedelta(seconds=6),
+        "valid_to": END_OF_TIME,
+        "at": WRITTEN,
+        "confidence": 1.0,
     }
     assert {name: row[name] for name in expected} == expected
     assert {"ORD-88121", "Lisbon"} <= set(row["entities"])
@@ -115,8 +142,13 @@ _text = st.text(max_size=4000)
         st.fixed_dictionaries(
             {"type": st.sampled_from(["task", "message", "tool_call", "step", "feedback", "outcome"])},
             optional={
-                "role": st.sampled_from(["user", "agent", "system"]), "content": _text, "tool": _text,
-                "result": _text, "arguments": _text, "error_code": _text, "error_message": _text,
+                "role": st.sampled_from(["user", "agent", "system"]),
+                "content": _text,
+                "tool": _text,
+                "result": _text,
+                "arguments": _text,
+                "error_code": _text,
+                "error_message": _text,
                 "outcome": st.sampled_from(["success", "failure", "partial", "unknown"]),
             },
         ),

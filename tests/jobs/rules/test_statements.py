@@ -95,7 +95,9 @@ def test_a_lasting_order_is_a_rule_in_their_words(words: str) -> None:
     assert (said.kind, said.text) == ("rule", words)
 
 
-@pytest.mark.parametrize("words", ["My password is swordfish", "my api key is k-1234", "我的密码是123456", "My PIN is 4411"])
+@pytest.mark.parametrize(
+    "words", ["My password is swordfish", "my api key is k-1234", "我的密码是123456", "My PIN is 4411"]
+)
 def test_of_a_secret_nothing_is_read_but_that_it_is_one(words: str) -> None:
     (said,) = statements_of(words)
     assert said.secret
@@ -119,14 +121,18 @@ def test_a_correction_changes_the_attribute_that_had_the_old_value(before: str, 
 
 
 def test_a_change_is_marked() -> None:
-    assert [statements_of(words)[0].changed for words in ("My budget is 5000", "My budget is now 8000", "预算改成8000")] == [
+    said = ("My budget is 5000", "My budget is now 8000", "预算改成8000")
+    assert [statements_of(words)[0].changed for words in said] == [
         False, True, True,
     ]  # fmt: skip
 
 
 def test_equal_attributes_of_two_languages_have_one_name() -> None:
-    pairs = [("budget", "预算"), ("address", "地址"), ("e-mail address", "邮箱"), ("phone number", "手机号"), ("name", "姓名"),
-             ("allergy", "过敏"), ("seat", "座位"), ("size", "尺码"), ("language", "语言"), ("time zone", "时区")]  # fmt: skip
+    pairs = [
+        ("budget", "预算"), ("address", "地址"), ("e-mail address", "邮箱"), ("phone number", "手机号"),
+        ("name", "姓名"), ("allergy", "过敏"), ("seat", "座位"), ("size", "尺码"), ("language", "语言"),
+        ("time zone", "时区"),
+    ]  # fmt: skip
     for english, chinese in pairs:
         one, other = attribute_of(english), attribute_of(chinese)
         assert one is not None and other is not None and one.name == other.name
@@ -138,7 +144,13 @@ def test_things_of_which_one_has_several_end_no_other() -> None:
     assert holds_many("allergy") and not holds_many("budget")
 
 
-@given(st.text(max_size=300) | st.lists(st.sampled_from(["my ", "budget ", "is ", "not ", "5000", ", ", "我", "的", "预算", "是", "\0", "?", ". "]), max_size=40).map("".join))
+@given(
+    st.text(max_size=300)
+    | st.lists(
+        st.sampled_from(["my ", "budget ", "is ", "not ", "5000", ", ", "我", "的", "预算", "是", "\0", "?", ". "]),
+        max_size=40,
+    ).map("".join)
+)
 def test_any_text_is_read_without_harm(text: str) -> None:
     assert len(statements_of(text)) <= LIMIT
 
