@@ -167,7 +167,8 @@ class Tables:
         """Every row that passes a filter, in no order. With no `columns`, all of the schema MEMORIES."""
         names = list(columns or arrow_schema(MEMORIES).names)
         condition = predicate(filter)
-        return self._read(MEMORIES, lambda table: table.search().where(condition).select(names).to_arrow())
+        found = self._read(MEMORIES, lambda table: table.search().where(condition).select(names).to_arrow())
+        return conform(found, MEMORIES).select(names)
 
     def counts(self, namespace: str) -> dict[tuple[str, str], int]:
         """Memories of a namespace by kind and state."""
