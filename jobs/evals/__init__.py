@@ -1,0 +1,1 @@
+"""Measurements of what jobs make, on data with labels."""
