@@ -1,0 +1,169 @@
+"""The ceiling of a run: tokens and money, forecast before each call to the model and settled after it (N7)."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from ..memory_store.errors import BudgetExceeded
+from ..memory_store.settings import ModelSettings
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens that a text is at most likely to be: three ASCII characters a token, one token any other character.
+
+    Prose has some four characters a token, so that a forecast is rather too high; `Budget` raises it further when a
+    model counts more.
+
+    >>> estimate_tokens("abcdef"), estimate_tokens("支付超时")
+    (2, 4)
+    """
+    ascii_length = len(text.encode("ascii", "ignore"))
+    return math.ceil(ascii_length / 3) + len(text) - ascii_length
+
+
+@dataclass(frozen=True)
+class Hold:
+    """What one call may use, set aside until it is settled."""
+
+    #: Tokens of the prompt as estimated from its text, before the correction that the budget applies
+    estimate: int
+    #: Tokens of the prompt as forecast
+    input_tokens: int
+    #: Most tokens of the answer
+    output_tokens: int
+    #: What both may cost, in micro-dollars
+    cost: int
+
+
+class Budget:
+    """What a run may use and has used. Share one between all threads of a run; a ceiling of 0 is none.
+
+    A call is forecast as its prompt and the most that it may answer, so a run stops before the call that could pass
+    the ceiling. Estimates follow the model: once it counts more tokens than estimated, forecasts grow by that factor.
+
+    A pickled budget is a budget of its own that begins at what was used until then: give each process its share.
+    """
+
+    def __init__(self, tokens: int = 0, cost: int = 0, *, input_price: int = 0, output_price: int = 0) -> None:
+        #: Ceiling of tokens, in and out; 0: none
+        self.max_tokens = tokens
+        #: Ceiling of money in micro-dollars; 0: none
+        self.max_cost = cost
+        #: Micro-dollars of a million tokens of prompts
+        self.input_price = input_price
+        #: Micro-dollars of a million tokens of answers
+        self.output_price = output_price
+        #: Tokens of prompts
+        self.input_tokens = 0
+        #: Tokens of answers
+        self.output_tokens = 0
+        #: Micro-dollars
+        self.cost = 0
+        #: Calls to the model, failed ones included
+        self.calls = 0
+        #: Calls that gave no answer
+        self.failed_calls = 0
+        #: Calls whose tokens are estimated, because the answer did not say or never came
+        self.estimated_calls = 0
+        #: Calls for a question that was asked before and whose answer was never kept: paid for again
+        self.repeated_calls = 0
+        self._held_tokens = 0
+        self._held_cost = 0
+        self._ratio = 1.0
+        self._changed = threading.Condition()
+
+    @classmethod
+    def of(cls, settings: ModelSettings) -> Budget:
+        """The budget that the settings give to one run."""
+        return cls(
+            settings.budget_tokens,
+            settings.budget_cost,
+            input_price=settings.input_price,
+            output_price=settings.output_price,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Tokens used, in and out."""
+        return self.input_tokens + self.output_tokens
+
+    def price(self, input_tokens: int, output_tokens: int) -> int:
+        """What so many tokens cost, in micro-dollars, rounded up.
+
+        >>> Budget(input_price=150_000, output_price=600_000).price(1_000, 10)
+        156
+        """
+        return -(-(input_tokens * self.input_price + output_tokens * self.output_price) // 1_000_000)
+
+    def reserve(self, estimate: int, output_tokens: int) -> Hold:
+        """Set aside what a call may use; wait while only calls in flight stand in the way.
+
+        Raises `BudgetExceeded` when the call could pass the ceiling whatever those give back.
+        """
+        with self._changed:
+            while True:
+                input_tokens = math.ceil(estimate * self._ratio)
+                tokens, cost = input_tokens + output_tokens, self.price(input_tokens, output_tokens)
+                if self._fits(tokens + self._held_tokens, cost + self._held_cost):
+                    break
+                if not self._held_tokens or not self._fits(tokens, cost):
+                    raise BudgetExceeded(self._message(tokens, cost))
+                self._changed.wait()
+            self._held_tokens += tokens
+            self._held_cost += cost
+            return Hold(estimate, input_tokens, output_tokens, cost)
+
+    def settle(
+        self,
+        hold: Hold,
+        input_tokens: int,
+        output_tokens: int,
+        *,
+        failed: bool = False,
+        estimated: bool = False,
+        repeated: bool = False,
+    ) -> int:
+        """Replace what was set aside by what the call used, and return its cost in micro-dollars."""
+        with self._changed:
+            self._held_tokens -= hold.input_tokens + hold.output_tokens
+            self._held_cost -= hold.cost
+            cost = self.price(input_tokens, output_tokens)
+            self.input_tokens += input_tokens
+            self.output_tokens += output_tokens
+            self.cost += cost
+            self.calls += 1
+            self.failed_calls += failed
+            self.estimated_calls += estimated
+            self.repeated_calls += repeated
+            if not estimated and not failed and hold.estimate:
+                self._ratio = max(self._ratio, input_tokens / hold.estimate)
+            self._changed.notify_all()
+            return cost
+
+    def _fits(self, tokens: int, cost: int) -> bool:
+        fits_tokens = not self.max_tokens or self.tokens + tokens <= self.max_tokens
+        return fits_tokens and (not self.max_cost or self.cost + cost <= self.max_cost)
+
+    def _message(self, tokens: int, cost: int) -> str:
+        used = []
+        if self.max_tokens:
+            used.append(f"{self.tokens:,} of {self.max_tokens:,} tokens")
+        if self.max_cost:
+            used.append(f"{self.cost:,} of {self.max_cost:,} micro-dollars")
+        return (
+            f"the run has used {' and '.join(used)}, and its next call may use {tokens:,} tokens and cost {cost:,} "
+            "micro-dollars: run again to go on (what was paid for is kept), or raise HINDLAKE_MODEL_BUDGET_TOKENS or "
+            "HINDLAKE_MODEL_BUDGET_COST"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_changed"]
+        return {**state, "_held_tokens": 0, "_held_cost": 0}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._changed = threading.Condition()
