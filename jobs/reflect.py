@@ -28,15 +28,24 @@ from .rules.attributes import holds_many
 from .shards import Engine, choose_engine, map_shards
 
 
+#: What every report counts, zero or not.
+COUNTS = (
+    "traces", "reflected", "skipped", "failed", "candidates", "added", "merged", "superseded", "known", "refused",
+    "superseding", "episodes", "pending", "activated", "pending_merged", "pending_superseded", "unsettled",
+)  # fmt: skip
+
+
 @dataclass
 class ReflectReport:
     """What a run did. The counts add up:
 
-    traces = reflected + skipped + failed, and candidates = added + merged + superseded + known + refused.
+    traces = reflected + skipped + failed
+    candidates = added + merged + superseded + known, and refused are those that were proposed and not kept
+    pending = activated + pending_merged + pending_superseded, but for what is still unsettled
     """
 
     run_id: str
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTS, 0)))
     #: loop or ray
     engine: str = "loop"
     #: Worker processes, as host:pid
@@ -109,6 +118,7 @@ class _Run:
         proposer = Proposer(self.lake, tables, embedder, self.namespace, self.report.run_id, self.clock)
         proposer.catch_up()
         now = self.clock.now()
+        self.record.counts = dict.fromkeys(COUNTS, 0)
         groups = plan(self.lake, self.namespace, now, timedelta(hours=self.settings.gate.abandoned_hours))
         pending = proposer.pending()
         if not groups and not pending:
@@ -139,7 +149,8 @@ class _Run:
             holds_many=holds_many,
             dry_run=dry_run,
         )
-        counts = result.counts + outcome.counts
+        counts = Counter(result.counts)
+        counts.update(outcome.counts)
         self.report.decisions += outcome.rows
         self.report.counts.update(counts)
         if dry_run:
@@ -147,7 +158,7 @@ class _Run:
         self._write("reflections", result.reflections)
         self._write("gate", result.gate)
         record = self.record
-        record.counts = dict(Counter(record.counts) + counts)
+        record.counts |= {name: record.counts[name] + count for name, count in counts.items()}
         for row in result.reflections:
             record.prompt_hash = record.prompt_hash or row["prompt_hash"]
             for name in ("input_tokens", "output_tokens", "cost"):

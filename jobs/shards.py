@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -81,6 +82,13 @@ def _on_ray(
 
 
 def _start(ray: Any, settings: Settings) -> None:
+    with warnings.catch_warnings():
+        # Ray's own processes are forked and replaced at once; LanceDB warns of those that go on.
+        warnings.filterwarnings("ignore", message="lancedb fork support")
+        _init(ray, settings)
+
+
+def _init(ray: Any, settings: Settings) -> None:
     if settings.ray_address:
         ray.init(address=settings.ray_address, log_to_driver=False, logging_level="ERROR")
         return

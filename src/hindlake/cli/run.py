@@ -153,7 +153,7 @@ def _show_counts(session: Session, job: str, counts: dict[str, Any]) -> None:
 
 def _show_reflect(session: Session, result: dict[str, Any], dry_run: bool) -> None:
     counts: dict[str, int] = result["counts"]
-    if not counts:
+    if not counts["traces"] and not counts["pending"]:
         session.line("nothing to reflect on: every trace that has ended was looked at before")
         return
     get = counts.get

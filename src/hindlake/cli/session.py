@@ -46,8 +46,8 @@ class Session:
         self.settings = Settings.load(home=home or shared.home, namespace=self.named_namespace)
         self.as_json = as_json or shared.json
         self.clock = SystemClock()
-        self.console = Console(soft_wrap=True, highlight=False)
-        self.errors = Console(stderr=True, soft_wrap=True, highlight=False)
+        self.console = Console(highlight=False)
+        self.errors = Console(stderr=True, highlight=False)
 
     @property
     def lake(self) -> Lake:
@@ -56,7 +56,7 @@ class Session:
 
     def note(self, text: str) -> None:
         """Say something that is not the answer, on standard error."""
-        self.errors.print(text, markup=False)
+        self.errors.print(text, markup=False, soft_wrap=True)
 
     def answer(self, value: Any, show: Callable[[], None]) -> None:
         """Print the answer: as one JSON object, or as `show` shows it."""
@@ -68,7 +68,7 @@ class Session:
 
     def line(self, text: str = "") -> None:
         """Print a line of the answer as it is."""
-        self.console.print(text, markup=False)
+        self.console.print(text, markup=False, soft_wrap=True)
 
 
 def _plain(value: object) -> object:

@@ -76,11 +76,17 @@ class Story:
             task.user(goal)
             self._later()
             task.tool_call(
-                "pay", {"method": "card"}, error_code="CARD_EXPIRED", error_message="the card on file has expired"
+                "pay",
+                arguments={"method": "card"},
+                error_code="CARD_EXPIRED",
+                error_message="the card on file has expired",
             )
             self._later()
             task.tool_call(
-                "pay", {"method": "card"}, error_code="CARD_EXPIRED", error_message="the card on file has expired"
+                "pay",
+                arguments={"method": "card"},
+                error_code="CARD_EXPIRED",
+                error_message="the card on file has expired",
             )
             task.agent("I could not pay the invoice: the card was refused twice.")
             task.outcome("failure", "the invoice was not paid")
@@ -93,12 +99,15 @@ class Story:
             task.user(goal)
             self._later()
             task.tool_call(
-                "pay", {"method": "card"}, error_code="CARD_EXPIRED", error_message="the card on file has expired"
+                "pay",
+                arguments={"method": "card"},
+                error_code="CARD_EXPIRED",
+                error_message="the card on file has expired",
             )
             self._later()
-            task.tool_call("list_payment_methods", {}, result=["card", "bank_transfer"])
+            task.tool_call("list_payment_methods", arguments={}, result=["card", "bank_transfer"])
             self._later()
-            task.tool_call("pay", {"method": "bank_transfer"}, result={"status": "paid"})
+            task.tool_call("pay", arguments={"method": "bank_transfer"}, result={"status": "paid"})
             task.agent("Paid by bank transfer, since the card on file has expired.")
             task.outcome("success")
         self._done(goal, "success")
@@ -109,9 +118,13 @@ class Story:
         with self._recorder.task(goal, task_type="exchange_rate") as task:
             task.user(goal)
             self._later()
-            task.tool_call("get_rate", {"pair": "EUR/JPY"}, error_code="TIMEOUT", error_message="no answer in 5 s")
+            task.tool_call(
+                "get_rate", arguments={"pair": "EUR/JPY"}, error_code="TIMEOUT", error_message="no answer in 5 s"
+            )
             self._later()
-            task.tool_call("get_rate", {"pair": "EUR/JPY"}, result={"rate": 171.2}, retries=1, latency_us=900_000)
+            task.tool_call(
+                "get_rate", arguments={"pair": "EUR/JPY"}, result={"rate": 171.2}, retries=1, latency_us=900_000
+            )
             task.agent("200 euros are 34,240 yen.")
             task.outcome("success")
         self._done(goal, "success")
@@ -124,7 +137,10 @@ class Story:
             for _ in range(2):
                 self._later()
                 task.tool_call(
-                    "get_weather", {"city": "上海"}, error_code="TIMEOUT", error_message="connection timed out"
+                    "get_weather",
+                    arguments={"city": "上海"},
+                    error_code="TIMEOUT",
+                    error_message="connection timed out",
                 )
             task.agent("暂时查不到天气。")
             task.outcome("failure", "天气服务超时")
@@ -136,11 +152,13 @@ class Story:
         with self._recorder.task(goal, task_type="travel", subject="user:ada") as task:
             task.user(goal)
             self._later()
-            task.tool_call("search_direct", {"from": "OSL", "to": "OPO"}, result=[])
+            task.tool_call("search_direct", arguments={"from": "OSL", "to": "OPO"}, result=[])
             self._later()
-            task.tool_call("search_onestop", {"from": "OSL", "to": "OPO"}, result=[{"via": "FRA", "price": 240}])
+            task.tool_call(
+                "search_onestop", arguments={"from": "OSL", "to": "OPO"}, result=[{"via": "FRA", "price": 240}]
+            )
             self._later()
-            task.tool_call("hold_seat", {"via": "FRA"}, result={"status": "held"})
+            task.tool_call("hold_seat", arguments={"via": "FRA"}, result={"status": "held"})
             task.agent("There is no direct flight; I hold one by way of Frankfurt for 240 euros.")
             task.outcome("success")
         self._done(goal, "success")
@@ -151,12 +169,12 @@ class Story:
         with self._recorder.task(goal, task_type="travel", subject=BUYER) as task:
             task.user(goal)
             self._later()
-            task.tool_call("choose_seat", {"seat": "aisle"}, result={"seat": "12C"})
+            task.tool_call("choose_seat", arguments={"seat": "aisle"}, result={"seat": "12C"})
             task.agent("已为您选好12C。")
             self._later()
             task.user("不对，我要的是靠窗的，重新选。")
             self._later()
-            task.tool_call("choose_seat", {"seat": "window"}, result={"seat": "12A"})
+            task.tool_call("choose_seat", arguments={"seat": "window"}, result={"seat": "12A"})
             task.agent("已改为12A，靠窗。")
             task.feedback("不对，我要的是靠窗的，重新选。", score=-1)
             task.outcome("partial", "第一次选错了座位")
@@ -168,7 +186,9 @@ class Story:
         with self._recorder.task(goal, task_type="logistics", subject=CUSTOMER, conversation_id="morning") as task:
             task.user(goal)
             self._later()
-            task.tool_call("get_order", {"order": "84213"}, result={"status": "滞留", "where": "杭州分拨中心"})
+            task.tool_call(
+                "get_order", arguments={"order": "84213"}, result={"status": "滞留", "where": "杭州分拨中心"}
+            )
             task.agent("订单84213滞留在杭州分拨中心，已催促，预计明天送达。")
             self._later()
             task.user("好吧，我等等看。")
