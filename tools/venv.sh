@@ -63,9 +63,9 @@ pip() {
     .venv/bin/python -m pip --disable-pip-version-check --no-input "$@" < /dev/null
 }
 
-# The lock is complete, so there is nothing to resolve.
-pip install --quiet --no-deps --require-hashes -r "$lock"
-pip install --quiet --no-deps --no-build-isolation -e .
+# The lock is complete, so there is nothing to resolve; what is imported is compiled then.
+pip install -qq --no-compile --no-deps --require-hashes -r "$lock"
+pip install -qq --no-deps --no-build-isolation -e .
 
 made_from demo requirements.lock > "$ready.new"
 if [ "$1" = dev ]; then made_from dev requirements-dev.lock >> "$ready.new"; fi

@@ -81,9 +81,7 @@ def _start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
     """Start the server; return it with the address of its S3 interface."""
     config = folder / "s3.json"
     credentials = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
-    config.write_text(
-        json.dumps({"identities": [{"name": "tests", "credentials": credentials, "actions": ["Admin"]}]})
-    )
+    config.write_text(json.dumps({"identities": [{"name": "tests", "credentials": credentials, "actions": ["Admin"]}]}))
     data = folder / "data"
     data.mkdir()
     names = ["master.port", "master.port.grpc", "volume.port", "volume.port.grpc"]
