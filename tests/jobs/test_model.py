@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import Field
+
 from hindlake.jobs.answers import Answer
 from hindlake.jobs.budget import Budget
 from hindlake.jobs.model import MOST_LOST, ModelDoor
@@ -21,7 +23,6 @@ from hindlake.jobs.scripted_model import Request, ScriptedModel, Turn, body, dri
 from hindlake.memory_store.errors import BudgetExceeded, ModelError
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.settings import ModelSettings, Settings
-from pydantic import Field
 
 
 class Note(ReplyModel):
