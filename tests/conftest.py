@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +12,8 @@ import pytest
 
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.settings import S3Settings, Settings
-from servers.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server, s3_server
+from hindlake.memory_store.settings import Settings
+from servers.s3 import S3Server, s3_home, s3_server
 
 hypothesis.settings.register_profile("hindlake", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("hindlake")
@@ -82,14 +81,6 @@ def s3() -> Iterator[S3Server]:
 def s3_settings(s3: S3Server) -> Settings:
     """Settings whose home is a fresh prefix of a bucket."""
     return s3_home(s3.endpoint)
-
-
-def s3_home(endpoint: str) -> Settings:
-    """Settings whose home is a fresh prefix of the bucket behind an address."""
-    return Settings.load(
-        home=f"s3://{BUCKET}/{uuid.uuid4().hex}",
-        s3=S3Settings(endpoint=endpoint, access_key_id=ACCESS_KEY, secret_access_key=SECRET_KEY),  # type: ignore[arg-type]
-    )
 
 
 @pytest.fixture(params=["folder", "s3"])

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import s3_home
-from servers.lossy import lossy_proxy
-from servers.s3 import S3Server
 
 from hindlake.memory_store import lake as lake_module
 from hindlake.memory_store.errors import LakeError, SettingsError, UnsafeStore
 from hindlake.memory_store.lake import Lake, namespace_path, parquet_bytes
 from hindlake.memory_store.settings import Settings
+from servers.lossy import lossy_proxy
+from servers.s3 import S3Server, s3_home
 
 ROWS = pa.table({"id": ["a", "b"], "n": [1, 2]})
 

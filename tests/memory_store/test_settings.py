@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import pickle
 import re
 import tomllib
@@ -161,7 +162,7 @@ def test_every_setting_is_explained_where_it_stands() -> None:
     source = inspect.getsource(settings_module).splitlines()
     bare = [
         line.strip()
-        for before, line in zip(source, source[1:], strict=False)
+        for before, line in itertools.pairwise(source)
         if re.match(r"    [a-z_]+: [^=]+ = (?!SettingsConfigDict|ConfigDict)", line)
         and "Settings()" not in line
         and not before.strip().startswith("#:")

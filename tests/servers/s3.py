@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from pathlib import Path
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
+from pydantic import SecretStr
+
+from hindlake.memory_store.settings import S3Settings, Settings
 
 BUCKET = "hindlake"
 ACCESS_KEY = "test-access"
@@ -37,6 +41,14 @@ class S3Server:
 
     #: Address for clients, such as http://127.0.0.1:8333
     endpoint: str
+
+
+def s3_home(endpoint: str) -> Settings:
+    """Settings whose home is a fresh prefix of the bucket behind an address."""
+    return Settings.load(
+        home=f"s3://{BUCKET}/{uuid.uuid4().hex}",
+        s3=S3Settings(endpoint=endpoint, access_key_id=ACCESS_KEY, secret_access_key=SecretStr(SECRET_KEY)),
+    )
 
 
 @contextmanager
