@@ -125,7 +125,7 @@ def otel(folder: Path) -> Counts:
         spans=len(spans),
         span_errors=sum(failed for failed, _ in spans),
         tool_calls=len(tools) + len(asked - ran),
-        tool_errors=sum(failed or '"isError": true' in tags["gcp.vertex.agent.tool_response"] for failed, tags in tools),
+        tool_errors=sum(bad or '"isError": true' in tags["gcp.vertex.agent.tool_response"] for bad, tags in tools),
     )
 
 

@@ -29,7 +29,7 @@ _CLASS = r"(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Fault|Timeout|Interrup
 
 _TAG = re.compile(r"\s*<(?:tool_use_)?error>\s*(.*?)\s*(?:</(?:tool_use_)?error>|\Z)", re.S | re.I)
 _RAISED = re.compile(rf"\s*(?:Uncaught |Unhandled |Caused by: )?{_CLASS}(?:\s*:\s*(.*)|\(.*\)\s*|\s*)\Z", re.S)
-_TRACE_HEAD = re.compile(r"^\s*(?:[|+\- ]*)Traceback \(most recent call last\):", re.M)
+_TRACE_HEAD = re.compile(r"^[^\n]{0,40}?Traceback \(most recent call last\):", re.M)
 _TRACE_LAST = re.compile(r"^(?:[|+\- ]*)(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?::[ \t]*(.*))?$")
 _HTTP = re.compile(
     r"\s*(?:(?:client |server )?error:?\s+)?(?:"

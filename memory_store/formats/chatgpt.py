@@ -36,6 +36,8 @@ class ChatGPT:
         """The trace of a conversation."""
         record = mapping(parts[0])
         nodes = mapping(record.get("mapping"))
+        if not nodes:
+            raise RecordError("it has no mapping of messages")
         branch = _branch(nodes, text(record.get("current_node")))
         talk = Conversation()
         for name in branch:

@@ -15,7 +15,7 @@ from .records import Record
 
 _ENVELOPE = {"type", "uuid", "sessionId", "timestamp", "message", "toolUseResult", "content", "version", "cwd",
              "userType", "gitBranch", "requestId", "parentUuid", "sourceToolAssistantUUID", "slug"}  # fmt: skip
-_SPOKEN = {"user", "assistant"}
+_SPOKEN = ("user", "assistant")
 
 
 class ClaudeCode:

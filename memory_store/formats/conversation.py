@@ -25,6 +25,7 @@ _ROLES = {
     "ipython": "tool", "function_response": "tool",
 }  # fmt: skip
 _SPEECH = {"text", "input_text", "output_text", "refusal", "markdown", "summary_text"}
+_ANSWERS = ("tool_result", "tool_call_response")
 _KNOWN = {
     "role", "from", "speaker", "author", "content", "value", "text", "name", "tool_calls", "function_call",
     "tool_call_id", "timestamp", "created_at", "create_time", "time", "type", "call_id", "arguments", "output",
@@ -155,7 +156,7 @@ class Conversation:
         role = role_of(said_by) if said_by else "agent"
         content = first(value, "content", "value", "text", "parts")
         extra = rest(value, _KNOWN)
-        if role == "tool" and not value.get("tool_calls"):
+        if role == "tool" and not value.get("tool_calls") and not _answers(content):
             name = text(first(value, "name", "tool_name"))
             return [
                 self.result(_plain(content), text(first(value, "tool_call_id", "call_id")), name, at,
@@ -170,9 +171,9 @@ class Conversation:
             if one.type == "message":
                 for name, given in fields.items():
                     setattr(one, name, given)
-        usage = mapping(value.get("usage"))
-        made[0].input_tokens = whole(first(usage, "input_tokens", "prompt_tokens"))
-        made[0].output_tokens = whole(first(usage, "output_tokens", "completion_tokens"))
+        if usage := mapping(value.get("usage")):
+            made[0].input_tokens = whole(first(usage, "input_tokens", "prompt_tokens"))
+            made[0].output_tokens = whole(first(usage, "output_tokens", "completion_tokens"))
         _with(made[0], extra)
         return made
 
@@ -209,14 +210,14 @@ class Conversation:
 
         for block in content:
             part = mapping(block)
-            kind = part.get("type")
+            kind = text(part["type"]) if "type" in part else None
             if isinstance(block, str):
                 speech.append(block)
-            elif kind == "tool_use" or kind == "tool_call":
+            elif kind in ("tool_use", "tool_call"):
                 speak()
                 arguments = first(part, "input", "arguments", "args")
                 made.append(self.call(text(part.get("name")), arguments, text(first(part, "id", "call_id")), at))
-            elif kind in ("tool_result", "tool_call_response"):
+            elif kind in _ANSWERS:
                 speak()
                 result = _plain(first(part, "content", "result", "response", "output"))
                 call_id = text(first(part, "tool_use_id", "id", "call_id"))
@@ -258,6 +259,11 @@ def _with(one: Event, extra: dict[str, object]) -> Event:
     return one
 
 
+def _answers(content: object) -> bool:
+    """Whether content is blocks that name the calls that they answer."""
+    return any(mapping(block).get("type") in _ANSWERS for block in sequence(content))
+
+
 def _truth(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
@@ -266,7 +272,7 @@ def _plain(content: object) -> object:
     """Content that is only text blocks, as text; anything else as it is."""
     if isinstance(content, list) and content:
         texts = [text(mapping(part).get("text")) if isinstance(part, dict) else text(part) for part in content]
-        kinds = {mapping(part).get("type", "text") if isinstance(part, dict) else "text" for part in content}
+        kinds = {text(part.get("type", "text")) if isinstance(part, dict) else "text" for part in content}
         if kinds <= _SPEECH:
             return "\n".join(texts)
     return content

@@ -158,14 +158,14 @@ def _parsed(where: str, raw: bytes, array: int) -> Record | Broken:
 def _values(name: str, text: _Text) -> Iterator[Record | Broken]:
     """Values one behind another; an array at the top gives its elements."""
     number = array = 0
-    inside = False
+    inside = torn = False
     at = 0
     while True:
         at = _skip(text, at, b" \t\r\n\0," if inside else _SPACE)
         del text.buffer[:at]
         at = 0
         if not text.buffer:
-            if inside and not text.damage:
+            if inside and not torn and not text.damage:
                 yield Broken(f"{name}#record {number + 1}", "cut off: the array is never closed")
             elif not number and not text.damage:
                 yield Broken(name, "it holds no record")
@@ -183,6 +183,7 @@ def _values(name: str, text: _Text) -> Iterator[Record | Broken]:
         if why:
             yield Broken(where, why)
             at = _resume(text)
+            torn = at == len(text.buffer)
             continue
         yield _parsed(where, bytes(text.buffer[:end]), array if inside else 0)
         at = end

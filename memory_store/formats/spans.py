@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from ..events import Event
 from ..tool_errors import error_slug, tool_error
@@ -51,6 +52,8 @@ class Span:
     end_ns: int = 0
     attributes: dict[str, object] = field(default_factory=dict)
     events: list[SpanEvent] = field(default_factory=list)
+    #: Its parent is in another process
+    is_local_root: bool = False
     failed: bool = False
     status_message: str = ""
     #: What produced it
@@ -59,26 +62,42 @@ class Span:
     more: dict[str, object] = field(default_factory=dict)
 
 
-def spans_draft(trace_id: str, spans: Iterable[Span], *, whole: bool = True) -> Draft:
+@dataclass
+class Said:
+    """What is known of a trace whose spans come in several lots, so that nothing is told twice."""
+
+    #: When answers were given and by which span, by what they say
+    answered: defaultdict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    #: How often something was said to a model, by what it says
+    came_in: Counter[str] = field(default_factory=Counter)
+    #: Calls by the id that the agent gave them
+    calls: dict[str, Event] = field(default_factory=dict)
+    #: Calls that a model asked for, and whose span or result has not come yet
+    pending: dict[str, Event] = field(default_factory=dict)
+
+
+def spans_draft(trace_id: str, spans: Iterable[Span], said: Said | None = None) -> Draft:
     """The spans of one trace as a draft; a span that is there twice counts once.
 
-    `whole`: no more spans are expected, so that the earliest span stands in for a root that is missing. Otherwise
-    the trace's task and outcome are made only when the root is among the spans.
+    Without `said` these are all spans that there are, and the earliest stands in for a root that is missing. With it
+    they are a lot of a trace that goes on: its task and outcome are made when the root comes, and a call without a
+    result waits for one until then.
     """
     unique = {span.span_id: span for span in spans}
     ordered = sorted(unique.values(), key=lambda span: (span.start_ns, -span.end_ns, span.span_id))
     if not ordered:
         raise RecordError("it has no span")
-    events = _Builder(ordered).build(whole)
+    events = _Builder(ordered, said or Said()).build(whole=said is None)
     count = unanswered(events)
     return Draft(("otel", trace_id), events, notes=[f"{count} tool calls without a result"] if count else [])
 
 
 class _Builder:
-    """Builds the events of a trace's spans."""
+    """Builds the events of a lot of spans of one trace."""
 
-    def __init__(self, spans: list[Span]) -> None:
+    def __init__(self, spans: list[Span], said: Said) -> None:
         self._spans = spans
+        self._said = said
         self._by_id = {span.span_id: span for span in spans}
         self._meanings = {
             span.span_id: meaning_of(span.name, span.attributes, ((one.name, one.attributes) for one in span.events))
@@ -86,11 +105,7 @@ class _Builder:
         }
         self._primary: dict[str, Event] = {}
         self._messages: list[Event] = []
-        # When a message was said, by what it says: answers with the spans that gave them, and what came in.
-        self._answered: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
-        self._came_in: Counter[str] = Counter()
-        # Calls by their id, and tool spans without one by the name of their tool.
-        self._calls: dict[str, Event] = {}
+        # Tool spans whose call has no id, by the name of their tool.
         self._unclaimed: defaultdict[str, list[Event]] = defaultdict(list)
 
     def build(self, whole: bool) -> list[Event]:
@@ -105,11 +120,13 @@ class _Builder:
             self._outputs(span)
         for span in self._spans:
             self._inputs(span)
-        made = [*self._primary.values(), *self._messages]
-        made.sort(key=lambda one: (one.seq, one.event_id))
-        root = next((span for span in self._spans if not span.parent_id), None)
+        root = next((span for span in self._spans if not span.parent_id or span.is_local_root), None)
         if root is None and whole:
             root = next((span for span in self._spans if span.parent_id not in self._by_id), self._spans[0])
+        pending = self._said.pending
+        ready = [name for name, one in pending.items() if root is not None or one.result or one.error_code]
+        made = [*self._primary.values(), *self._messages, *(pending.pop(name) for name in ready)]
+        made.sort(key=lambda one: (one.seq, one.event_id))
         if root is not None:
             made.insert(0, self._task(root, made))
             if ended := self._outcome(root):
@@ -132,7 +149,7 @@ class _Builder:
         if meaning.kind == "tool":
             set_error(made, meaning.result)
             if meaning.call_id:
-                self._calls[meaning.call_id] = made
+                self._claim(meaning.call_id, made)
             else:
                 self._unclaimed[meaning.tool].append(made)
         if span.failed:
@@ -159,9 +176,9 @@ class _Builder:
         for number, message in enumerate(self._meanings[span.span_id].outputs):
             parts = Conversation().add(message)
             said = _essence(parts)
-            if not any(self._is_below(inner, span) for _, inner in self._answered[said]):
+            if not any(self._is_inside(inner, when, span) for when, inner in self._said.answered[said]):
                 self._place(parts, span, at, number, "out")
-            self._answered[said].append((at, span.span_id))
+            self._said.answered[said].append((at, span.span_id))
 
     def _inputs(self, span: Span) -> None:
         here: Counter[str] = Counter()
@@ -169,9 +186,9 @@ class _Builder:
             parts = Conversation().add(message)
             said = _essence(parts)
             here[said] += 1
-            before = sum(1 for at, _ in self._answered[said] if at <= span.start_ns) + self._came_in[said]
+            before = sum(1 for at, _ in self._said.answered[said] if at <= span.start_ns) + self._said.came_in[said]
             if here[said] > before:
-                self._came_in[said] += 1
+                self._said.came_in[said] += 1
                 self._place(parts, span, span.start_ns, number, "in")
 
     def _place(self, parts: list[Event], span: Span, at_ns: int, number: int, side: str) -> None:
@@ -182,18 +199,26 @@ class _Builder:
             one.event_id = f"{span.span_id}/{side}{number}.{place}"
             one.parent_event_id = span.span_id
             _time(one, at_ns, 1 + number * 16 + min(place, 15))
-            if one.type == "tool_call":
-                self._calls.setdefault(one.call_id or one.event_id, one)
-            self._messages.append(one)
+            if one.type == "tool_call" and one.role == "agent":
+                self._said.calls.setdefault(one.call_id or one.event_id, one)
+                self._said.pending[one.event_id] = one
+            else:
+                self._messages.append(one)
+
+    def _claim(self, call_id: str, made: Event) -> None:
+        """A tool's span takes the place of the call that a message spoke of."""
+        spoken = self._said.calls.get(call_id)
+        if spoken is not None and self._said.pending.pop(spoken.event_id, None):
+            made.arguments = made.arguments or spoken.arguments
+        self._said.calls[call_id] = made
 
     def _is_known_call(self, one: Event) -> bool:
         """Whether a call or a result in a message belongs to a call that has an event; fills what that one lacks."""
-        known = self._calls.get(one.call_id) if one.call_id else None
+        known = self._said.calls.get(one.call_id) if one.call_id else None
         if known is None and one.role == "agent" and self._unclaimed[one.tool]:
             known = self._unclaimed[one.tool].pop(0)
             known.call_id = one.call_id
-            if one.call_id:
-                self._calls[one.call_id] = known
+            self._claim(one.call_id or known.event_id, known)
         if known is None:
             return False
         known.arguments = known.arguments or one.arguments
@@ -203,7 +228,10 @@ class _Builder:
                 known.error_code, known.error_message = one.error_code, one.error_message
         return True
 
-    def _is_below(self, inner: str, span: Span) -> bool:
+    def _is_inside(self, inner: str, when: int, span: Span) -> bool:
+        """Whether an answer was given by a span below this one; of an earlier lot only the time is known."""
+        if inner not in self._by_id:
+            return span.start_ns <= when <= span.end_ns
         return any(above.span_id == span.span_id for above in self._ancestors(inner))
 
     def _ancestors(self, span_id: str) -> Iterator[Span]:
@@ -217,7 +245,7 @@ class _Builder:
     def _task(self, root: Span, made: list[Event]) -> Event:
         meaning = self._meanings[root.span_id]
         goal = _asked(meaning.arguments) or goal_of(made)
-        task = event("task", "task", content=goal)
+        task = event("task", "task" if not root.parent_id else f"{root.span_id}/task", content=goal)
         _time(task, min(span.start_ns for span in self._spans), -1)
         return task
 
@@ -227,7 +255,8 @@ class _Builder:
             return None
         said = text(root.attributes.get("hindlake.outcome")).lower()
         outcome = said if said in _OUTCOMES else "failure" if root.failed else "unknown"
-        ended = event("outcome", "outcome", outcome=outcome, score=real(root.attributes.get("hindlake.score")))
+        name = "outcome" if not root.parent_id else f"{root.span_id}/outcome"
+        ended = event("outcome", name, outcome=outcome, score=real(root.attributes.get("hindlake.score")))
         if root.failed:
             ended.error_code, ended.error_message = _status_error(root)
         _time(ended, max(span.end_ns for span in self._spans), 1 << 20)
@@ -263,8 +292,8 @@ def _time(one: Event, at_ns: int, after: int = 0) -> None:
 
 def _essence(parts: list[Event]) -> str:
     """What a message says, whatever its shape."""
-    return canonical([(one.type, one.role, one.content, one.tool, one.call_id, one.arguments, one.result)
-                      for one in parts])  # fmt: skip
+    said = [(one.type, one.role, one.content, one.tool, one.call_id, one.arguments, one.result) for one in parts]
+    return blake2b(canonical(said).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _asked(arguments: object) -> str:

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import tarfile
+import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -328,7 +329,8 @@ def test_calls_and_results_that_do_not_match_are_kept_and_said(loader: Loader) -
 
 def test_odd_text_is_kept_and_long_text_is_cut_with_its_hash(loader: Loader) -> None:
     odd = 'NUL \\u0000, half a pair \\ud83d, a pair \\ud83d\\ude00, \\u202eright to left'
-    raw = '{"messages": [{"role": "user", "content": "%s"}, {"role": "user", "content": "%s"}]}' % (odd, "é" * 600)
+    raw = '{"messages": [{"role": "user", "content": "ODD"}, {"role": "user", "content": "LONG"}]}'
+    raw = raw.replace("ODD", odd).replace("LONG", "é" * 600)
     loader.settings = Settings.load(home=loader.settings.home, recorder={"max_value_bytes": 1001})
     loader.load(loader.write("runs.json", raw))
 
@@ -336,6 +338,79 @@ def test_odd_text_is_kept_and_long_text_is_cut_with_its_hash(loader: Loader) -> 
     assert first.content == "NUL \0, half a pair \\ud83d, a pair 😀, \u202eright to left"
     assert second.content == "é" * 500
     assert [(cut.field, cut.bytes, len(cut.sha256)) for cut in second.cuts] == [("content", 1200, 64)]
+
+
+def test_secrets_are_masked_before_anything_is_written(loader: Loader) -> None:
+    key = "ghp_" + "a1B2" * 9
+    message = {"role": "assistant", "tool_calls": [call("a", "login", {"token": key})]}
+    path = loader.write("runs.json", {"messages": [{"role": "user", "content": f"use {key}"}, message]})
+    loader.load(path)
+    task, said, called = loader.events()
+    assert key not in str(loader.events())
+    assert (task.masked, said.masked, called.masked) == (1, 1, 1)
+
+    loader.settings = Settings.load(home=loader.settings.home, recorder={"mask_secrets": False})
+    loader.load(path, namespace="open")
+    rows = scan_events(loader.lake, "open", ["content"])
+    assert f"use {key}" in rows.column("content").to_pylist()
+
+
+def test_a_session_that_went_on_gains_its_new_entries_only(loader: Loader) -> None:
+    def entry(number: int, role: str, said: str) -> str:
+        at = f"2026-01-01T10:00:0{number}Z"
+        message = {"role": role, "content": said}
+        return json.dumps({"type": role, "sessionId": "s", "uuid": f"u{number}", "timestamp": at, "message": message})
+
+    lines = [entry(0, "user", "Hello"), entry(1, "assistant", "Hi"), entry(2, "user", "What now?")]
+    loader.load(loader.write("log.jsonl", "\n".join(lines[:2])))
+    report = loader.load(loader.write("log.jsonl", "\n".join(lines)))
+    assert (report.loaded, report.known, report.grown, report.events) == (0, 1, 1, 1)
+    (trace,) = loader.traces()
+    assert [e.content for e in trace.events] == ["Hello", "Hello", "Hi", "What now?"]
+
+
+def test_a_trace_whose_spans_lie_in_two_files_is_one(loader: Loader) -> None:
+    def line(letter: str, parent: str, start: int) -> str:
+        span = {
+            "traceId": "5b8efff798038103d269b633813fc60c",
+            "spanId": letter * 16,
+            "parentSpanId": parent * 16,
+            "name": letter,
+            "startTimeUnixNano": str(1767225600 * 10**9 + start),
+            "endTimeUnixNano": str(1767225601 * 10**9),
+        }
+        return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
+
+    one = loader.write("1.jsonl", line("b", "a", 2000))
+    two = loader.write("2.jsonl", line("c", "a", 1000) + "\n" + line("a", "", 0))
+    report = loader.load(one, two)
+    assert (report.loaded, report.known, report.grown) == (1, 1, 1)
+    (trace,) = loader.traces()
+    assert [e.name for e in trace.events if e.type == "step"] == ["a", "c", "b"]
+    assert loader.load(two, one).events == 0
+
+
+def test_a_zip_is_an_archive_and_a_file_of_it_that_is_nothing_is_a_row(loader: Loader) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("export/conversations.json", json.dumps([trajectory(1)]))
+        archive.writestr("export/chat.html", "<html>")
+    report = loader.load(loader.write("export.zip", packed.getvalue()))
+    assert report.loaded == 1
+    assert [row.where for row in report.rejected] == ["export.zip!export/chat.html"]
+
+
+@given(cut=st.integers(1, 400))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_torn_archive_is_given_a_verdict(loader: Loader, cut: int) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for number in range(3):
+            raw = json.dumps(trajectory(number)).encode()
+            member = tarfile.TarInfo(f"{number}.json")
+            member.size = len(raw)
+            archive.addfile(member, io.BytesIO(raw))
+    assert loader.load(loader.write("runs.tgz", packed.getvalue()[:-cut])).records > 0
 
 
 def test_defaults_fill_what_a_record_does_not_say(loader: Loader) -> None:

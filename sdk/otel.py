@@ -1,0 +1,127 @@
+"""Spans of a live agent into the lake: an OpenTelemetry exporter that writes through the recorder's spool.
+
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(HindlakeSpanExporter(Recorder())))
+
+A span means what it means in a file that is ingested, and has the same ids: exporting live and ingesting the export
+of a collector is once. What a root span says in `hindlake.outcome`, `hindlake.score`, `hindlake.subject`,
+`hindlake.task_id`, `hindlake.task_type` and `hindlake.agent_role` fills these columns.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from ..memory_store.errors import MissingExtra
+from ..memory_store.events import Event
+from ..memory_store.formats import Draft, RecordError, Stamp, finish
+from ..memory_store.formats.spans import Said, Span, SpanEvent, spans_draft
+from .recorder import Recorder
+
+try:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+except ImportError as error:
+    raise MissingExtra.needs("opentelemetry-sdk", "otel") from error
+
+#: Traces that are remembered while they go on; past this the one that was quiet longest is closed.
+_TRACES = 1_000
+
+
+class HindlakeSpanExporter(SpanExporter):
+    """Sends finished spans into the lake. Safe to share between threads; never raises into the agent."""
+
+    def __init__(self, recorder: Recorder | None = None) -> None:
+        """`recorder` None: one of its own, from the settings, closed at `shutdown`."""
+        self._recorder = recorder if recorder is not None else Recorder()
+        self._owns = recorder is None
+        self._lock = threading.Lock()
+        self._going_on: OrderedDict[str, Said] = OrderedDict()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Keep the spans; FAILURE if an event could not be kept, which the recorder counts."""
+        by_trace: defaultdict[str, list[Span]] = defaultdict(list)
+        for one in spans:
+            span = _span(one)
+            by_trace[span.trace_id].append(span)
+        kept = True
+        with self._lock:
+            for trace_id, some in by_trace.items():
+                kept &= self._keep(trace_id, some)
+            while len(self._going_on) > _TRACES:
+                oldest, said = self._going_on.popitem(last=False)
+                kept &= self._close(oldest, said)
+        return SpanExportResult.SUCCESS if kept else SpanExportResult.FAILURE
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Whether everything that was exported is in the lake now."""
+        return self._recorder.flush(timeout_millis / 1_000)
+
+    def shutdown(self) -> None:
+        """Keep the calls that still waited for a result, and close a recorder of its own."""
+        with self._lock:
+            while self._going_on:
+                self._close(*self._going_on.popitem(last=False))
+        if self._owns:
+            self._recorder.close()
+        else:
+            self._recorder.flush(5)
+
+    def _keep(self, trace_id: str, spans: list[Span]) -> bool:
+        said = self._going_on.setdefault(trace_id, Said())
+        self._going_on.move_to_end(trace_id)
+        try:
+            draft = spans_draft(trace_id, spans, said)
+        except (RecordError, RecursionError) as error:
+            self._recorder.failed(error)
+            return False
+        if any(not span.parent_id for span in spans):
+            del self._going_on[trace_id]
+        return self._write(draft)
+
+    def _close(self, trace_id: str, said: Said) -> bool:
+        return self._write(Draft(("otel", trace_id), list(said.pending.values())))
+
+    def _write(self, draft: Draft) -> bool:
+        stamp = Stamp(self._recorder.namespace, self._recorder.now())
+        kept = True
+        for event in finish(draft, stamp, "otel"):
+            kept &= self._recorder.keep(partial(_same, event)) is not None
+        return kept
+
+
+def _same(event: Event) -> Event:
+    return event
+
+
+def _span(span: ReadableSpan) -> Span:
+    context, parent = span.context, span.parent
+    more: dict[str, object] = {"span_kind": span.kind.name}
+    if span.instrumentation_scope is not None:
+        more["scope"] = {"name": span.instrumentation_scope.name, "version": span.instrumentation_scope.version}
+    if span.links:
+        more["links"] = [
+            {"trace_id": f"{link.context.trace_id:032x}", "span_id": f"{link.context.span_id:016x}",
+             **({"attributes": _plain(link.attributes)} if link.attributes else {})}
+            for link in span.links
+        ]  # fmt: skip
+    for name in ("dropped_attributes", "dropped_events", "dropped_links"):
+        if count := getattr(span, name, 0):
+            more[name] = count
+    return Span(
+        f"{context.trace_id:032x}", f"{context.span_id:016x}", span.name,
+        f"{parent.span_id:016x}" if parent else "", span.start_time or 0, span.end_time or 0, _plain(span.attributes),
+        [SpanEvent(one.name, _plain(one.attributes), one.timestamp) for one in span.events],
+        is_local_root=parent is not None and parent.is_remote, failed=span.status.status_code.name == "ERROR",
+        status_message=span.status.description or "", resource=_plain(span.resource.attributes), more=more,
+    )  # fmt: skip
+
+
+def _plain(attributes: Mapping[str, object] | None) -> dict[str, object]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in (attributes or {}).items()}
