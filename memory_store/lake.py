@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PermissionDeniedError
@@ -33,6 +33,7 @@ from .settings import Settings, check_namespace
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from obstore.store import S3Config
 
 _T = TypeVar("_T")
 
@@ -272,4 +273,4 @@ def s3_options(settings: Settings) -> dict[str, Any]:
 def _s3_store(settings: Settings, url: str) -> S3Store:
     options = s3_options(settings)
     allow_http = bool(options.pop("allow_http", ""))
-    return S3Store.from_url(url, config=options, client_options={"allow_http": allow_http})
+    return S3Store.from_url(url, config=cast("S3Config", options), client_options={"allow_http": allow_http})
