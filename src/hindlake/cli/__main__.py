@@ -1,0 +1,5 @@
+"""`python -m hindlake.cli` is `hindlake`."""
+
+from . import main
+
+main()
