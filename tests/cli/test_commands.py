@@ -1,0 +1,275 @@
+"""The command line as scripts see it: one JSON object, diagnostics apart, and three exit codes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer.main
+
+from hindlake.cli import app, main
+
+DATA = Path(os.environ.get("HINDLAKE_DATA") or Path(__file__).parents[3] / "shared" / "data")
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.out)
+        return value
+
+
+class Shell:
+    """Runs commands in this process as the installed script would."""
+
+    def __init__(self, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home, self._capsys, self._monkeypatch = home, capsys, monkeypatch
+
+    def __call__(self, *arguments: str) -> Done:
+        self._monkeypatch.setattr(sys, "argv", ["hindlake", *arguments])
+        self._monkeypatch.setenv("HINDLAKE_HOME", str(self.home))
+        self._capsys.readouterr()
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        else:
+            code = 0
+        out, err = self._capsys.readouterr()
+        return Done(code, out, err)
+
+
+@pytest.fixture
+def shell(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return Shell(home, capsys, monkeypatch)
+
+
+def runs(path: Path) -> Path:
+    """A small file of OpenAI-message records: two failed and solved runs of one task, and a broken record."""
+
+    def call(id: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        return {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": id, "type": "function", "function": function}],
+        }
+
+    def record(task: int, trial: int, reward: float, *messages: dict[str, Any]) -> dict[str, Any]:
+        return {"task_id": task, "trial": trial, "reward": reward, "traj": list(messages)}
+
+    refused = "Error: voucher cannot be combined with points"
+    failed = record(
+        1, 0, 0.0,
+        {"role": "user", "content": "Book the blue room for Monday, please."},
+        call("c1", "book_room", {"pay": ["voucher", "points"]}),
+        {"role": "tool", "tool_call_id": "c1", "name": "book_room", "content": refused},
+        {"role": "assistant", "content": "It did not work, sorry."},
+    )  # fmt: skip
+    solved = record(
+        1, 1, 1.0,
+        {"role": "user", "content": "Book the blue room for Monday, please."},
+        call("c1", "book_room", {"pay": ["voucher", "points"]}),
+        {"role": "tool", "tool_call_id": "c1", "name": "book_room", "content": refused},
+        call("c2", "book_room", {"pay": ["voucher"]}),
+        {"role": "tool", "tool_call_id": "c2", "name": "book_room", "content": '{"status": "booked"}'},
+        {"role": "assistant", "content": "Booked."},
+    )  # fmt: skip
+    path.write_bytes(gzip.compress(json.dumps([failed, {"traj": 7}, solved]).encode()))
+    return path
+
+
+@pytest.fixture
+def learned(shell: Shell, tmp_path: Path) -> Shell:
+    shell("ingest", str(runs(tmp_path / "runs.json.gz")))
+    assert shell("run", "reflect", "--json").code == 0
+    return shell
+
+
+def test_ingest_counts_what_it_loaded_and_says_where_it_could_not(shell: Shell, tmp_path: Path) -> None:
+    file = runs(tmp_path / "runs.json.gz")
+    first = shell("ingest", str(file), "--json")
+    assert (first.code, first.json["loaded"], first.json["known"]) == (0, 2, 0)
+    (rejected,) = first.json["rejected"]
+    assert "runs.json.gz" in rejected["where"]
+    assert rejected["why"]
+    again = shell("ingest", str(file), "--json").json
+    assert (again["loaded"], again["known"], len(again["rejected"])) == (0, 2, 1)
+
+
+def test_status_of_a_home_where_nothing_has_happened_yet(shell: Shell) -> None:
+    value = shell("status", "--json").json
+    assert value["lake"] == {"traces": 0, "events": 0, "tool_errors": 0}
+    assert (value["store"]["memories"], value["store"]["pending"]) == ({}, 0)
+
+
+def test_status_counts_lake_and_store(learned: Shell) -> None:
+    value = learned("status", "--json").json
+    assert (value["lake"]["traces"], value["lake"]["tool_errors"]) == (2, 2)
+    assert value["store"]["memories"]["episode"] == 2
+    assert value["store"]["memories"]["experience"] >= 1
+    assert value["store"]["folded_to"] > 0
+    assert value["store"]["generation"]
+    assert value["runs"][0]["status"] == "done"
+    assert value["waiting"] == {"events": 0, "oldest": None, "inbox": 0, "log": 0, "traces": 0}
+    assert "episode" in learned("status").out
+
+
+def test_status_counts_what_is_not_folded_yet(learned: Shell) -> None:
+    before = learned("status", "--json").json["store"]
+    id = learned("remember", "The blue room has no projector", "--json").json["id"]
+    after = learned("status", "--json").json["store"]
+    assert (after["memories"]["fact"], after["pending"]) == (1, before["pending"] + 1)
+    learned("forget", id)
+    assert learned("status", "--json").json["store"]["memories"] == before["memories"]
+
+
+def test_search_and_explain_lead_from_a_question_to_the_events_behind_the_answer(learned: Shell) -> None:
+    hits = learned("search", "voucher and points", "--tool", "book_room", "--json").json["hits"]
+    keys = {
+        "id", "kind", "text", "score", "state", "subject", "entities", "tool", "outcome", "error_code", "valid_from",
+        "evidence",
+    }  # fmt: skip
+    assert keys <= hits[0].keys()
+    assert (hits[0]["kind"], hits[0]["tool"], hits[0]["state"]) == ("experience", "book_room", "active")
+    value = learned("explain", hits[0]["id"], "--json").json
+    assert any("voucher cannot be combined" in item["quote"] for item in value["evidence"])
+    assert value["run"]["job"] == "reflect"
+    assert [item["decision"] for item in value["decisions"]][:2] == ["add", "activate"]
+    shown = learned("explain", hits[0]["id"]).out
+    assert "voucher cannot be combined" in shown
+    assert value["run"]["run_id"] in shown
+
+
+def test_a_rebuild_from_the_lake_alone_answers_as_before(learned: Shell) -> None:
+    question = ("search", "voucher and points", "--json", "--limit", "9")
+    before = learned(*question).json["hits"]
+    shutil.rmtree(learned.home / "store")
+    assert learned("rebuild", "--json").code == 0
+    after = learned(*question).json["hits"]
+    assert [(hit["id"], hit["text"]) for hit in after] == [(hit["id"], hit["text"]) for hit in before]
+
+
+def test_without_its_store_a_search_names_the_command_that_brings_it_back(learned: Shell) -> None:
+    shutil.rmtree(learned.home / "store")
+    done = learned("search", "voucher")
+    assert done.code == 1
+    assert "hindlake rebuild" in done.err
+
+
+def test_the_same_run_again_changes_nothing(learned: Shell) -> None:
+    before = learned("status", "--json").json
+    assert learned("run", "reflect", "--json").json["counts"]["traces"] == 0
+    after = learned("status", "--json").json
+    assert (after["store"], after["lake"]) == (before["store"], before["lake"])
+
+
+def test_options_may_stand_before_or_after_the_command(shell: Shell, tmp_path: Path) -> None:
+    other = str(tmp_path / "other")
+    assert shell("--home", other, "--json", "status").json["home"] == other
+    assert shell("status", "--home", other, "--json").json["home"] == other
+    assert shell("status", "-n", "acme", "--json").json["namespace"] == "acme"
+
+
+def test_with_json_only_one_object_is_on_standard_output(learned: Shell) -> None:
+    done = learned("search", "no such thing as this", "--kind", "fact", "--json")
+    assert done.json["hits"] == []
+    assert "nothing found" in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search",),
+        ("nonsense",),
+        ("status", "--nonsense"),
+        ("search", "x", "--limit", "0"),
+        ("search", "x", "--kind", "opinion"),
+        ("remember", ""),
+        ("remember", "x", "--importance", "7"),
+        ("explain", "no-such-id"),
+        ("forget", "no-such-id"),
+        ("run", "reflect", "--ray", "--loop"),
+        ("run", "reflect", "--reflector", "openai"),
+        ("status", "-n", "Not A Name"),
+        ("ingest", "no-such-file.json"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_what_to_do(shell: Shell, arguments: tuple[str, ...]) -> None:
+    done = shell(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.strip()
+    assert "Traceback" not in done.err
+
+
+def test_a_home_that_can_not_be_written_exits_with_1(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = shell("status", "--home", str(tmp_path / "file"))
+    assert (done.code, done.out) == (1, "")
+    assert "HINDLAKE_HOME" in done.err
+
+
+def test_a_broken_settings_file_is_named(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hindlake.toml").write_text("[modle]\nname = 'x'\n")
+    done = shell("status")
+    assert done.code == 2
+    assert "modle" in done.err
+    assert "hindlake.toml" in done.err
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command with its path."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+EVERY = dict(commands(typer.main.get_command(app)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_every_command_has_json_home_and_a_help_that_says_what_it_does(shell: Shell, path: tuple[str, ...]) -> None:
+    done = shell(*path, "--help")
+    assert done.code == 0
+    assert "--json" in done.out
+    assert "--home" in done.out
+    assert len(EVERY[path].help or "") > 40
+
+
+def test_the_script_runs_as_a_process_of_its_own(home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hindlake.cli", "status", "--home", str(home), "--json"], capture_output=True, text=True
+    )
+    assert (done.returncode, json.loads(done.stdout)["home"]) == (0, str(home))
+    wrong = subprocess.run([sys.executable, "-m", "hindlake.cli", "nonsense"], capture_output=True, text=True)
+    assert wrong.returncode == 2
+
+
+def test_the_airline_runs_give_a_hundred_traces_once(shell: Shell) -> None:
+    file = DATA / "taubench" / "airline_trials_0_1.json.gz"
+    if not file.exists():
+        pytest.skip(f"the measuring data is not here: {file.name} (HINDLAKE_DATA names its folder)")
+    assert shell("ingest", str(file), "--json").json["loaded"] == 100
+    again = shell("ingest", str(file), "--json").json
+    assert (again["loaded"], again["known"], again["rejected"]) == (0, 100, [])
+    assert shell("status", "--json").json["lake"] == {"traces": 100, "events": 2328, "tool_errors": 33}
