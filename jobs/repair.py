@@ -55,7 +55,7 @@ def find_json(text: str) -> Found:
             return found
         if best.value is None:
             best = found
-    return best if isinstance(best.value, dict | list) else Found(broken=best.broken, cut=best.cut)
+    return best if isinstance(best.value, dict) else Found(broken=best.broken, cut=best.cut)
 
 
 def _starts(text: str) -> list[int]:

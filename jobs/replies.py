@@ -1,7 +1,7 @@
 """Replies of the model, kept verbatim, so that asking the same again costs nothing (N1, N7).
 
     ns=<namespace>/replies/<id>.json     one reply
-    ns=<namespace>/replies/<id>.open     a call that has begun; left behind when its process was killed
+    ns=<namespace>/replies/<id>.open     a call that has begun; without a reply beside it, it is in flight or was killed
 """
 
 from __future__ import annotations
@@ -121,6 +121,12 @@ class LakeReplies:
     def give_up(self, namespace: str, key: str) -> None:
         """Take the mark away."""
         self._lake.delete([_path(namespace, key, "open")])
+
+    def unanswered(self, namespace: str) -> int:
+        """Calls that have begun and have no reply: in flight now, or lost with their process and to be paid for again."""
+        names = self._lake.names(namespace_path(namespace, "replies"))
+        answered = {name.removesuffix(".json") for name in names if name.endswith(".json")}
+        return sum(name.endswith(".open") and name.removesuffix(".open") not in answered for name in names)
 
     def __getstate__(self) -> dict[str, object]:
         return {"_settings": self._settings, "_opened": None}
