@@ -20,6 +20,8 @@ DECAY = 0.01
 #: Most that decay, and confidence, take off a memory's rank: they weigh little against what was asked.
 DECAY_WEIGHT = 0.1
 CONFIDENCE_WEIGHT = 0.2
+#: Weight of naming what a memory mentions, beside words and meaning, which share a weight of 1.
+NAMES_WEIGHT = 0.1
 #: BM25 at which the words alone make a memory as likely relevant as not.
 _TEXT_MIDDLE = 12.0
 

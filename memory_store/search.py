@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from .embedders import Embedder
 from .predicates import Filter, matches
-from .ranking import Found, Leg, Place, Ranked, coverage, fuse, row_factors, shares, text_relevance
+from .ranking import NAMES_WEIGHT, Found, Leg, Place, Ranked, coverage, fuse, row_factors, shares, text_relevance
 from .schema import arrow_schema
 from .settings import SearchSettings
 from .tables import Candidate, Tables
-from .terms import row_terms, terms
+from .terms import normal, row_terms, said, terms
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 #: What ranking needs to know of a candidate.
-_RANKING = ("text", "trigger", "tool", "error_code", "entities", "importance", "confidence", "strength", "valid_from",
+_RANKING = ("text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence", "strength", "valid_from",
             "added_at")
 #: How many times more candidates the text leg supplies: their cosines are computed, the other way round can't be.
 _TEXT_MORE = 4
@@ -38,7 +38,7 @@ class Hit:
     score: float
     #: How relevant it is by itself, 0 to 1
     relevance: float
-    #: Where each leg had it: "vector", "text", and "fresh" for words of what the store does not hold yet
+    #: Where each leg had it: "vector", "text", "fresh" (words of what the store does not hold yet), "names"
     legs: Mapping[str, Place]
     #: What its rank was multiplied by
     factors: Mapping[str, float]
@@ -109,7 +109,20 @@ def _legs(
         Leg("vector", settings.vector_weight, vectors),
         Leg("text", 1 - settings.vector_weight, texts),
         Leg("fresh", 1 - settings.vector_weight, _fresh_words(query, worded, fresh)),
+        Leg("names", NAMES_WEIGHT if settings.fusion == "score" else 0.0, _named(query, (*near, *worded), fresh)),
     ]
+
+
+def _named(query: str, candidates: Sequence[Candidate], fresh: Sequence[Mapping[str, Any]]) -> list[Found]:
+    """What the query names: entities and subjects, said in full. It finds nothing new, and tells equals apart."""
+    text = normal(query)
+    counts: dict[str, int] = {}
+    for row in (*(candidate.row for candidate in candidates), *fresh):
+        names = {normal(name) for name in (*(row.get("entities") or ()), row.get("subject") or "") if name}
+        counts[row["id"]] = sum(said(name, text) for name in names)
+    raws = [float(count) for count in counts.values()]
+    found = [Found(id, raw, share, 0.0) for id, raw, share in zip(counts, raws, shares(raws), strict=True) if raw]
+    return sorted(found, key=lambda one: (-one.raw, one.id))
 
 
 def _fresh_words(query: str, worded: Sequence[Candidate], fresh: Sequence[Mapping[str, Any]]) -> list[Found]:

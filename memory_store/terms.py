@@ -1,13 +1,13 @@
 """The words of a text as the full-text leg sees them: one column is indexed, and queries go through the same door.
 
-LanceDB's tokenizer (`icu/split`) stems English and knows Chinese words by a dictionary, which leaves two gaps:
+LanceDB's tokenizer (`icu/split`) stems English, and leaves two gaps:
 
-- Whether 超时 is one word or two depends on its neighbours, so a query may be cut otherwise than the memory. Each
-  pair of adjacent characters of a Chinese, Japanese or Korean run is indexed too.
-- `ORD-12345` and `http_client.py` fall into parts that match anything. Each identifier is indexed whole too, so that
+- It cuts Chinese, Japanese and Korean by a dictionary, and whether 超时 is one word or two depends on its neighbours:
+  a query may be cut otherwise than the memory. So each character, and each pair of neighbours, is indexed instead.
+- `ORD-12345` and `http_client.py` fall into parts that match anything. So each identifier is indexed whole too, and
   the whole ranks above its parts.
 
-Both are written as made-up words of consonants, which no tokenizer splits and no stemmer shortens.
+Both are written as made-up words of consonants, which no tokenizer splits, no stemmer shortens and no stop list has.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 
 #: Characters of a query that are searched for; what an agent pastes beyond is noise.
 QUERY_CHARACTERS = 4_000
-#: Characters of a memory that are indexed as made-up words; its plain words all are.
-_INDEXED = 100_000
+#: Characters of a memory that are indexed.
+_INDEXED = 200_000
 _STOP = frozenset(
     "a an and are as at be but by can did do does for from had has have how i if in is it its me my no not of on or "
     "our she so that the their them then there they this to was we were what when where which who why will with you "
@@ -63,13 +63,12 @@ def _has_digit(word: str) -> bool:
     return any(c.isdigit() for c in word)
 
 
-def _pairs(text: str) -> Iterator[str]:
+def _characters(text: str) -> Iterator[str]:
+    """Each CJK character, and each pair that stands together."""
     for found in _CJK.finditer(text):
         run = found.group()
-        if len(run) == 1:
-            yield run
-        else:
-            yield from (run[place : place + 2] for place in range(len(run) - 1))
+        yield from run
+        yield from (run[place : place + 2] for place in range(len(run) - 1))
 
 
 def _code(kind: str, word: str) -> str:
@@ -78,24 +77,44 @@ def _code(kind: str, word: str) -> str:
 
 
 def words(text: str) -> str:
-    """A text as it is indexed and searched: normalised, then its identifiers and character pairs as made-up words.
+    """A text as it is indexed and searched: normalised words, then identifiers and CJK characters as made-up words.
 
     >>> words("Refund A1")
-    'refund a1 zjfvqkgfdkqpjg'
+    'refund a1 zjtdkjfqfkcfcj'
     """
-    plain = normal(text)
-    some = plain[:_INDEXED]
-    extra = [_code("zj", word) for word in identifiers(text[:_INDEXED])]
-    extra += [_code("zq", pair) for pair in _pairs(some)]
-    return " ".join((plain, *extra))
+    some = text[:_INDEXED]
+    plain = normal(some)
+    extra = [_code("zj", word) for word in identifiers(some)]
+    extra += [_code("zq", characters) for characters in _characters(plain)]
+    return " ".join((_CJK.sub(" ", plain), *extra)) if extra else plain
 
 
 def _row_text(row: Mapping[str, Any]) -> str:
     text = row.get("text") or ""
     also = [row.get("trigger") or "", row.get("tool") or "", row.get("error_code") or "", *(row.get("entities") or ())]
     have = normal(text)
-    missing = [value for value in also if value and not re.search(rf"\b{re.escape(normal(value))}\b", have)]
+    missing = [value for value in also if value and not said(normal(value), have)]
     return "\n".join((text, *missing))
+
+
+def said(name: str, text: str) -> bool:
+    """Whether a text says a name in full, both normalised: not as a part of a longer word, where words have ends.
+
+    >>> said("ann", "ask ann."), said("ann", "planning"), said("东京", "在东京都")
+    (True, False, True)
+    """
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        if not (_runs_on(text[start - 1 : start], name[:1]) or _runs_on(name[-1:], text[end : end + 1])):
+            return True
+        start = text.find(name, start + 1)
+    return False
+
+
+def _runs_on(left: str, right: str) -> bool:
+    """Whether two neighbours are inside one word."""
+    return left.isalnum() and right.isalnum() and not _CJK.match(left) and not _CJK.match(right)
 
 
 def row_words(row: Mapping[str, Any]) -> str:
@@ -114,14 +133,14 @@ def query_words(query: str) -> str:
 
 
 def terms(text: str) -> set[str]:
-    """The distinct terms of a text, for a comparison in Python: words, identifiers, pairs of CJK characters.
+    """The distinct terms of a text, for a comparison in Python: words, identifiers, CJK characters.
 
     >>> sorted(terms("The refund of ORD-1"))
     ['ord-1', 'refund']
     """
     plain = normal(text[:QUERY_CHARACTERS])
     found = {_stem(word) for word in re.findall(r"\w+", _CJK.sub(" ", plain)) if word not in _STOP}
-    return found | set(identifiers(text[:QUERY_CHARACTERS])) | set(_pairs(plain))
+    return found | set(identifiers(text[:QUERY_CHARACTERS])) | set(_characters(plain))
 
 
 def _stem(word: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hindlake.memory_store.terms import identifiers, normal, query_words, row_terms, row_words, terms, words
+from hindlake.memory_store.terms import identifiers, query_words, row_terms, row_words, terms, words
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_identifiers_are_told_from_words(text: str, expected: list[str]) -> None
 
 @given(text=st.text())
 def test_any_text_can_be_indexed_and_searched(text: str) -> None:
-    assert words(text).startswith(normal(text))
-    assert query_words(text).encode() == words(text).encode()
+    assert len(words(text).encode().split()) >= len(list(identifiers(text)))
+    assert query_words(text) == words(text[:4000])
 
 
 @given(text=st.text(alphabet=st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), min_size=2, max_size=20))
@@ -39,8 +39,8 @@ def test_each_part_of_a_chinese_text_shares_a_term_with_the_whole(text: str) -> 
 
 
 def test_made_up_words_have_no_vowel_and_no_digit() -> None:
-    made = words("支付 ORD-12345").split()[2:]
-    assert len(made) == 2
+    made = words("支付 ORD-12345").split()[1:]
+    assert len(made) == 4  # the identifier, two characters and their pair
     assert not set("".join(made)) & set("aeiouys0123456789")
 
 
