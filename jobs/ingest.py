@@ -17,6 +17,7 @@ from ..memory_store.events import Event
 from ..memory_store.formats import (
     FORMATS,
     Broken,
+    Draft,
     Format,
     Record,
     RecordError,
@@ -26,6 +27,7 @@ from ..memory_store.formats import (
     format_named,
     open_sources,
     read_records,
+    trace_id_of,
 )
 from ..memory_store.lake import Lake
 from ..memory_store.masking import Mask
@@ -186,7 +188,7 @@ class _Parts:
         try:
             draft = waiting.format.join(waiting.key, waiting.parts)
             draft.where = waiting.where
-            events = finish(draft, self._stamp, f"ingest:{waiting.format.name}")
+            self._writer.add(draft, self._stamp, f"ingest:{waiting.format.name}", self._verdict)
         except RecordError as error:
             self._reject(waiting.where, str(error))
         except RecursionError:
@@ -194,7 +196,6 @@ class _Parts:
         else:
             self._verdict.records += 1
             self._verdict.notes.extend(f"{waiting.where}: {note}" for note in draft.notes)
-            self._writer.add(events, self._verdict)
 
     def _reject(self, where: str, why: str) -> None:
         self._verdict.records += 1
@@ -228,22 +229,23 @@ class _Writer:
         self.rejected: list[Rejected] = []
         self.grown = 0
 
-    def add(self, events: list[Event], verdict: FileVerdict) -> None:
-        """Take a finished trace and give it its verdict."""
-        trace_id = events[0].trace_id
+    def add(self, draft: Draft, stamp: Stamp, source: str, verdict: FileVerdict) -> None:
+        """Take a trace and give it its verdict. Raises what `finish` does, and then has taken nothing."""
+        trace_id = trace_id_of(self._namespace, draft)
         held = self._held.get(trace_id, 0)
+        if held == len(draft.events):
+            verdict.known += 1
+            return
+        events = finish(draft, stamp, source)
         if not held:
             self._held[trace_id] = len(events)
             verdict.loaded += 1
             self._take(events, verdict)
-        else:
+        else:  # it has grown, or was torn by a kill, or this is another part of it
             verdict.known += 1
-            if held != len(events):  # it has grown, or was torn by a kill, or this is another part of it
-                self._doubtful.append((events, verdict))
-                self._chars += _size(events)
-        if (
-            self._traces >= _BATCH_TRACES or len(self._batch) >= _BATCH_EVENTS or self._chars >= _BATCH_CHARS
-        ):
+            self._doubtful.append((events, verdict))
+            self._chars += _size(events)
+        if self._traces >= _BATCH_TRACES or len(self._batch) >= _BATCH_EVENTS or self._chars >= _BATCH_CHARS:
             self.flush()
 
     def flush(self) -> None:

@@ -14,6 +14,8 @@ from ..ids import derive_id
 from ..limits import cut, printable
 from ..masking import Mask
 
+_encode = msgspec.msgpack.Encoder().encode
+
 #: The time of an event that has none.
 UNTIMED = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -98,11 +100,16 @@ def finish(draft: Draft, stamp: Stamp, source: str) -> list[Event]:
 
 
 def _tidy(one: Event, stamp: Stamp) -> None:
-    printable(one)
+    """Make an event fit to be kept. Nearly every event is, which its encoded form tells at once."""
+    try:
+        encoded = _encode(one)
+    except UnicodeEncodeError:
+        printable(one)
+        encoded = _encode(one)
     mask = stamp.mask
-    if stamp.max_value_bytes:
+    if stamp.max_value_bytes and len(encoded) > stamp.max_value_bytes:
         cut(one, stamp.max_value_bytes, lambda head: mask.text(head)[0] if mask else head)
-    if mask is not None:
+    if mask is not None and mask.suspects(encoded):
         mask.event(one)
 
 

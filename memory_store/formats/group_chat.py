@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from .conversation import Conversation, is_message
 from .draft import Draft, event
-from .labels import OUTCOME_KEYS, is_label, outcome_event, without_labels
-from .loose import canonical, first, json_text, mapping, rest, sequence, text
+from .labels import OUTCOME_KEYS, beside, outcome_event
+from .loose import canonical, first, json_text, mapping, sequence, text
 from .records import Record
 
 _CODE = re.compile(r"```[^\n`]*\n(.*?)```", re.S)
@@ -59,7 +59,7 @@ class GroupChat:
         events = talk.end()
         start = event("task", "task", content=text(record.get("question")),
                       task_id=text(first(record, "question_ID", "question_id")))  # fmt: skip
-        extra = {name: left for name, left in rest(record, _MAPPED).items() if not is_label(name)}
-        start.attributes = json_text(without_labels(extra)) if extra else ""
+        if extra := beside(record, _MAPPED):
+            start.attributes = json_text(extra)
         ended = outcome_event(record)
         return Draft((self.name, canonical(record)), [start, *events, *([ended] if ended else [])], notes=talk.notes())

@@ -7,16 +7,22 @@ become the outcome of the trace.
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from ..events import Event
 from .draft import event
-from .loose import first, mapping, real, text
+from .loose import first, mapping, real, rest, text
 
-_LABEL = re.compile(
-    r"(?:.*_)?(?:ground_?truth|gold(?:en)?|gt|true_answer|expected(?:_\w+)?|reference_(?:answer|output)s?|"
-    r"annotations?|annotator_?metadata|labels?|evaluations?|reward_info|root_cause|failures?|failure_\w+|"
-    r"mistake_\w+|is_correct|solution|correct_answer|answer_key|target_output|patch_gold|test_patch|fail_to_pass|"
-    r"pass_to_pass)(?:_data_hash)?",
+_ANSWER = (
+    r"(?:.*_)?(?:ground_?truth|true_answer|gold_(?:answer|label|patch)|expected_(?:answer|output|result)s?|"
+    r"reference_(?:answer|output)s?|correct_answer|answer_key|annotator_?metadata)"
+)
+#: What is an answer wherever it stands.
+_DEEP = re.compile(_ANSWER, re.I)
+#: What is a label beside a run; inside of a run the same word may be anything, such as the labels of an issue.
+_BESIDE = re.compile(
+    rf"{_ANSWER}|(?:.*_)?(?:gold(?:en)?|gt(?:_\w+)?|annotations?|labels?|evaluations?|reward_info|root_cause|failures?|"
+    r"failure_\w+|mistake_\w+|is_correct|solution|target_output|test_patch|fail_to_pass|pass_to_pass)",
     re.I,
 )
 _VERDICTS = ("success", "resolved", "passed", "is_correct", "solved", "correct")
@@ -29,21 +35,31 @@ _WORDS = {
 
 
 def is_label(key: str) -> bool:
-    """Whether a key names something that only a judge of the run knows.
+    """Whether a key beside a run names something that only a judge of the run knows.
 
-    >>> is_label("true_answer"), is_label("Annotator Metadata"), is_label("answer")
+    >>> is_label("mistake_step"), is_label("Annotator Metadata"), is_label("answer")
     (True, True, False)
     """
-    return _LABEL.fullmatch(key.strip().replace(" ", "_")) is not None
+    return _BESIDE.fullmatch(key.strip().replace(" ", "_")) is not None
 
 
 def without_labels(value: object) -> object:
-    """A value without the keys of labels, at any depth."""
+    """A value without the answers in it, at any depth."""
     if isinstance(value, dict):
-        return {key: without_labels(inner) for key, inner in value.items() if not is_label(str(key))}
+        return {
+            key: without_labels(inner)
+            for key, inner in value.items()
+            if not _DEEP.fullmatch(str(key).strip().replace(" ", "_"))
+        }
     if isinstance(value, list):
         return [without_labels(inner) for inner in value]
     return value
+
+
+def beside(record: dict[str, object], known: Container[str]) -> dict[str, object]:
+    """What a record says beside its run, without the keys that are known, without labels and without what is empty."""
+    left = {key: value for key, value in rest(record, known).items() if not is_label(key)}
+    return mapping(without_labels(left))
 
 
 def outcome_of_score(score: float) -> str:

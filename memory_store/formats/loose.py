@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Container
 from datetime import UTC, datetime
 
 import msgspec
 
 _ENCODER = msgspec.json.Encoder()
+_SORTED = msgspec.json.Encoder(order="sorted")
 _FRACTION = re.compile(r"(\.\d{6})\d+")
 #: Times outside of these years are not times of an agent.
 _YEARS = (1990, 2200)
@@ -53,7 +54,10 @@ def json_text(value: object) -> str:
 
 def canonical(value: object) -> str:
     """A value as JSON whose keys are sorted: equal values give equal text."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
+    try:
+        return _SORTED.encode(value).decode()
+    except (UnicodeEncodeError, TypeError, OverflowError, ValueError):
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
 
 
 def mapping(value: object) -> dict[str, object]:
@@ -106,10 +110,9 @@ def first(value: dict[str, object], *names: str) -> object:
     return None
 
 
-def rest(value: dict[str, object], known: Iterable[str]) -> dict[str, object]:
+def rest(value: dict[str, object], known: Container[str]) -> dict[str, object]:
     """What is left of an object without the known keys and without what is empty."""
-    left = value.keys() - set(known)
-    return {key: value[key] for key in value if key in left and value[key] not in (None, "", [], {})}
+    return {key: left for key, left in value.items() if key not in known and left not in (None, "", [], {})}
 
 
 def moment(value: object) -> datetime | None:

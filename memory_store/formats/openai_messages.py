@@ -11,12 +11,13 @@ response's `choices`, `output` or `content`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ..ids import derive_id
 from .conversation import Conversation, goal_of, is_message
 from .draft import Draft, RecordError, event, shared
-from .labels import OUTCOME_KEYS, is_label, outcome_event, without_labels
-from .loose import canonical, first, json_text, mapping, moment, rest, sequence, text
+from .labels import OUTCOME_KEYS, beside, outcome_event
+from .loose import canonical, first, json_text, mapping, moment, sequence, text
 from .records import Record
 
 _LISTS = (
@@ -27,9 +28,20 @@ _WRAPPERS = ("request", "body", "kwargs", "params", "data")
 _SUBJECT = ("subject", "user_id", "userId", "customer_id", "account_id", "user", "end_user_id")
 _GOAL = ("goal", "task", "question", "instruction", "problem_statement", "prompt", "query")
 _CONVERSATION = ("conversation_id", "session_id", "thread_id", "chat_id", "sessionId", "conversationId")
-_MAPPED = {*_LISTS, *_SUBJECT, *_CONVERSATION, *OUTCOME_KEYS, "task_id", "info", "model", "choices", "output",
-           "response", "system", *_WRAPPERS, "agent_role", "task_type", "agent", "language", "parent_trace_id",
-           "goal", "usage"}  # fmt: skip
+_MAPPED = {*_SUBJECT, *_CONVERSATION, *OUTCOME_KEYS, "task_id", "model", "agent_role", "task_type", "agent", "goal"}
+
+
+@dataclass
+class _Found:
+    """Where the messages of a record lie."""
+
+    messages: list[object]
+    #: The object that holds the list; empty when the record is the list
+    holder: dict[str, object]
+    #: Key of the list in its holder
+    key: str
+    #: Key of the record under which the holder lies; empty: the holder is the record
+    wrapper: str = ""
 
 
 class OpenAIMessages:
@@ -40,7 +52,7 @@ class OpenAIMessages:
 
     def matches(self, value: object) -> bool:
         """Whether the value holds messages, or is a list of them."""
-        return _find(value)[0] is not None
+        return _find(value) is not None
 
     def split(self, record: Record) -> Iterator[tuple[str, object]]:
         """A record is a trace."""
@@ -49,29 +61,29 @@ class OpenAIMessages:
     def join(self, key: str, parts: list[object]) -> Draft:
         """The trace of a record. Raises `RecordError` when it holds no message."""
         value = parts[0]
-        messages, holder = _find(value)
-        if messages is None:
+        found = _find(value)
+        if found is None:
             raise RecordError("it has no list of messages")
-        if broken := next((n for n, one in enumerate(messages, 1) if not isinstance(one, dict | str)), 0):
+        if broken := next((n for n, one in enumerate(found.messages, 1) if not isinstance(one, dict | str)), 0):
             raise RecordError(f"message {broken} is no object")
-        record = mapping(value)
+        record, holder = mapping(value), found.holder
         talk = Conversation()
         if system := first(holder, "system", "instructions"):
             talk.add({"role": "system", "content": system})
-        for one in messages:
+        for one in found.messages:
             talk.add(one if isinstance(one, dict) else {"role": "user", "content": one})
-        for one in _replies(record, holder):
+        answered, replies = _replies(record, holder)
+        for one in replies:
             talk.add(one)
         events = talk.end()
         if not events:
             raise RecordError("its list of messages is empty")
         goal = next((text(record[k]) for k in _GOAL if isinstance(record.get(k), str) and record[k]), "")
         start = event("task", "task", at=moment(first(record, "started_at", "start_time", "timestamp", "created_at")),
-                      content=goal or goal_of(events), task_id=task_id_of(record, messages),
+                      content=goal or goal_of(events), task_id=task_id_of(record, found.messages),
                       model=text(first(holder, "model") or record.get("model")))  # fmt: skip
-        extra = {name: left for name, left in rest(record, _MAPPED).items() if not is_label(name)}
-        if extra:
-            start.attributes = json_text(without_labels(extra))
+        if extra := _extra(record, found, answered):
+            start.attributes = json_text(extra)
         events.insert(0, start)
         if ended := outcome_event(record):
             events.append(ended)
@@ -86,39 +98,49 @@ class OpenAIMessages:
         return Draft((self.name, canonical(value)), events, notes=talk.notes())
 
 
-def _find(value: object, depth: int = 0) -> tuple[list[object] | None, dict[str, object]]:
-    """The list of messages, and the object that holds it."""
+def _find(value: object, depth: int = 0) -> _Found | None:
     if isinstance(value, list):
-        return (value, {}) if value and all(map(is_message, value)) else (None, {})
+        return _Found(value, {}, "") if value and all(map(is_message, value)) else None
     record = mapping(value)
     for name in _LISTS:
         held = sequence(record.get(name))
         if held and any(map(is_message, held)):
-            return held, record
+            return _Found(held, record, name)
     if depth < 2:
         for name in _WRAPPERS:
-            if isinstance(record.get(name), dict):
-                messages, holder = _find(record[name], depth + 1)
-                if messages is not None:
-                    return messages, holder
-    return None, {}
+            if isinstance(record.get(name), dict) and (found := _find(record[name], depth + 1)):
+                found.wrapper = name
+                return found
+    return None
 
 
-def _replies(record: dict[str, object], holder: dict[str, object]) -> Iterator[object]:
-    """Messages of a logged response: chat choices (the first is what the agent went on with), or Responses items."""
+def _extra(record: dict[str, object], found: _Found, answered: str) -> dict[str, object]:
+    """What the record says beside its messages; of a task's definition nothing, since the agent did not have it."""
+    extra = beside(record, {*_MAPPED, found.wrapper or found.key, answered, "info", "system", "instructions"})
+    if info := beside(mapping(record.get("info")), {"task"}):
+        extra["info"] = info
+    if found.wrapper and (request := beside(found.holder, {found.key, "model", "system", "instructions"})):
+        extra[found.wrapper] = request
+    return extra
+
+
+def _replies(record: dict[str, object], holder: dict[str, object]) -> tuple[str, list[object]]:
+    """Messages of a logged response, and the record's key that holds them.
+
+    They are chat choices, of which the first is what the agent went on with, one message, or Responses items.
+    """
     response = mapping(record.get("response"))
-    for place in (holder, record, response, mapping(response.get("body"))):
+    for place in (record, holder, response, mapping(response.get("body"))):
+        key = "response" if place is not record else ""
         choices = sequence(place.get("choices"))
         if choices and isinstance(message := mapping(choices[0]).get("message"), dict):
-            yield message
-            return
-        if place.get("role") == "assistant" and place.get("content"):
-            yield place
-            return
+            return key or "choices", [message]
+        if place is not record and place.get("role") == "assistant" and place.get("content"):
+            return key, [place]
         output = sequence(place.get("output"))
         if output and any(map(is_message, output)):
-            yield from output
-            return
+            return key or "output", output
+    return "", []
 
 
 def _subject(record: dict[str, object], holder: dict[str, object]) -> str:

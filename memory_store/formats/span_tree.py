@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from .draft import Draft, RecordError
-from .labels import is_label
+from .labels import beside
 from .loose import first, mapping, moment, rest, sequence, text
 from .otlp import attributes_of
 from .records import Record
@@ -82,7 +82,7 @@ def _span(raw: dict[str, object], trace_id: str, parent: str) -> Span:
     start = _nanoseconds(first(raw, "timestamp", "start_time", "startTime"))
     end = _nanoseconds(first(raw, "end_time", "endTime")) or (start and start + _lasted(raw.get("duration")))
     resource = first(raw, "resource_attributes", "resource")
-    more = {key: value for key, value in rest(raw, _KNOWN).items() if not is_label(key)}
+    more = beside(raw, _KNOWN)
     attributes = attributes_of(first(raw, "span_attributes", "attributes"))
     logs = [mapping(one) for one in sequence(more.pop("logs", None))]
     _calls_in_logs(logs, attributes)

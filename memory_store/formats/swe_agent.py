@@ -14,7 +14,7 @@ from ..tool_errors import error_slug
 from .conversation import Conversation, add_attributes, goal_of
 from .draft import Draft, event
 from .genai import decoded
-from .labels import without_labels
+from .labels import beside
 from .loose import canonical, first, mapping, real, rest, sequence, text, whole
 from .records import Record
 
@@ -61,15 +61,15 @@ class SWEAgent:
         start = event("task", "task", content=text(problem.get("text")) or asked or goal_of(events),
                       task_id=text(problem.get("id")), task_type="",
                       model=text(mapping(mapping(config.get("agent")).get("model")).get("name")))  # fmt: skip
-        add_attributes(start, mapping(without_labels(rest(record, ("trajectory", "history", "info", "replay_config")))))
+        add_attributes(start, beside(record, ("trajectory", "history", "info", "replay_config")))
         status = text(info.get("exit_status"))
         if status:
-            left = rest(info, ("exit_status", *(name for name in info if name.startswith("edited_files"))))
+            left = beside(info, {"exit_status", *(name for name in info if name.startswith("edited_files"))})
             ended = event("outcome", "outcome", outcome="unknown" if status.startswith("submitted") else "failure",
                           content=f"exit status: {status}")  # fmt: skip
             if status != "submitted":
                 ended.error_code = error_slug(status.removeprefix("submitted").strip(" ()"))
-            add_attributes(ended, mapping(without_labels(left)))
+            add_attributes(ended, left)
             events.append(ended)
         return Draft((self.name, canonical(record)), [start, *events], notes=talk.notes())
 

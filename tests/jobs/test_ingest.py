@@ -401,7 +401,7 @@ def test_a_zip_is_an_archive_and_a_file_of_it_that_is_nothing_is_a_row(loader: L
 
 
 @given(cut=st.integers(1, 400))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_torn_archive_is_given_a_verdict(loader: Loader, cut: int) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
@@ -444,7 +444,7 @@ JSON = st.recursive(
 
 
 @given(records=st.lists(JSON, max_size=5), lines=st.booleans())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_json_is_given_a_verdict(loader: Loader, records: list[object], lines: bool) -> None:
     raw = "\n".join(map(json.dumps, records)) if lines else json.dumps(records)
     report = loader.load(loader.write("any.json", raw))
@@ -453,7 +453,7 @@ def test_any_json_is_given_a_verdict(loader: Loader, records: list[object], line
 
 
 @given(data=st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_mutated_or_truncated_file_is_given_a_verdict(loader: Loader, data: st.DataObject) -> None:
     records = [json.dumps(trajectory(n), indent=data.draw(st.sampled_from([None, 1]))) for n in range(3)]
     text = "[" + ",\n".join(records) + "]" if data.draw(st.booleans()) else "\n".join(records)

@@ -263,6 +263,16 @@ def test_messages_are_found_where_they_lie(record: object) -> None:
     assert [(e.type, e.content) for e in events(record)] == [("task", "hi"), ("message", "hi"), ("message", "hello")]
 
 
+def test_what_a_record_says_beside_its_messages_is_kept() -> None:
+    record = {"request": {"messages": [{"role": "user", "content": "hi"}], "tools": ["t"], "model": "m"},
+              "response": {"choices": [{"message": {"role": "assistant", "content": "hello"}}]},
+              "input": "a word", "info": {"task": {"instruction": "hidden"}, "cost": 3},
+              "solution": "hidden"}  # fmt: skip
+    start = events(record)[0]
+    assert json.loads(start.attributes) == {"input": "a word", "info": {"cost": 3}, "request": {"tools": ["t"]}}
+    assert start.model == "m"
+
+
 def test_lines_of_two_conversations_are_two_traces() -> None:
     lines = [{"role": "user", "content": str(n), "session_id": str(n % 2)} for n in range(6)]
     found = [[e.content for e in draft.events if e.type == "message"] for draft in drafts(*lines)]
@@ -270,7 +280,8 @@ def test_lines_of_two_conversations_are_two_traces() -> None:
 
 
 def test_labels_are_taken_out_at_any_depth() -> None:
-    assert without_labels({"a": [{"true_answer": 1, "b": 2}], "mistake_step": 3}) == {"a": [{"b": 2}]}
+    assert without_labels({"a": [{"true_answer": 1, "labels": 2}]}) == {"a": [{"labels": 2}]}
+    assert all(map(is_label, ["mistake_step", "Annotator Metadata", "reward_info", "gt_data_hash", "labels"]))
     assert not any(map(is_label, ["answer", "label_printer", "golden_gate", "goldfish", "question", "history"]))
 
 

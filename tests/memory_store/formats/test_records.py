@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hindlake.memory_store.formats.records import Broken, Record, read_records
@@ -24,6 +24,7 @@ def read(raw: bytes, size: int = 7) -> list[Record | Broken]:
     return list(read_records(Source("f", chunks)))
 
 
+@settings(max_examples=40)
 @given(values=st.lists(VALUES, min_size=1, max_size=5), indent=st.sampled_from([None, 0, 2]), size=st.integers(1, 40))
 def test_the_elements_of_an_array_are_its_records_however_the_bytes_come(
     values: list[object], indent: int | None, size: int
@@ -32,18 +33,21 @@ def test_the_elements_of_an_array_are_its_records_however_the_bytes_come(
     assert [item.value for item in read(raw, size) if isinstance(item, Record)] == values
 
 
+@settings(max_examples=40)
 @given(values=st.lists(OBJECTS, min_size=1, max_size=5), size=st.integers(1, 40))
 def test_each_line_is_a_record(values: list[object], size: int) -> None:
     found = read("\r\n".join(map(json.dumps, values)).encode(), size)
     assert found == [Record(f"f#line {n}", value) for n, value in enumerate(values, 1)]
 
 
+@settings(max_examples=40)
 @given(values=st.lists(OBJECTS, min_size=1, max_size=4), size=st.integers(1, 40))
 def test_objects_one_behind_another_are_records(values: list[object], size: int) -> None:
     raw = "\n".join(json.dumps(value, indent=1) for value in values).encode()
     assert [item.value for item in read(raw, size) if isinstance(item, Record)] == values
 
 
+@settings(max_examples=40)
 @given(raw=st.binary(max_size=60), size=st.integers(1, 9))
 def test_any_bytes_are_records_or_say_where_they_are_broken(raw: bytes, size: int) -> None:
     found = read(raw, size)
