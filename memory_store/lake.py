@@ -15,25 +15,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PermissionDeniedError
-from obstore.store import LocalStore, S3Store
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import LakeError, UnsafeStore
+from .folder import Folder
 from .settings import Settings, check_namespace
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from obstore.store import S3Config
+
+    from .bucket import Bucket
 
 _T = TypeVar("_T")
 
@@ -64,9 +62,9 @@ def parquet_bytes(rows: pa.Table) -> bytes:
 
 
 class Lake:
-    """Files under one root. Safe to share between threads; open it anew after a fork."""
+    """Files under one root. Safe to share between threads; of a bucket, see `bucket` for what a fork does to it."""
 
-    def __init__(self, store: LocalStore | S3Store, url: str) -> None:
+    def __init__(self, store: Folder | Bucket, url: str) -> None:
         self._store = store
         #: Where the lake lies, for messages
         self.url = url
@@ -76,16 +74,17 @@ class Lake:
         """The lake of a home; a folder is made if it is missing. Raises `LakeError` if it can't be."""
         url = f"{settings.home}/lake"
         if settings.is_remote:
-            return cls(_s3_store(settings, url), url)
+            from .bucket import Bucket
+
+            return cls(Bucket(url, s3_options(settings)), url)
         try:
-            Path(url).mkdir(parents=True, exist_ok=True)
+            return cls(Folder(Path(url)), url)
         except OSError as error:
             raise LakeError(f"{url} can't be made ({error}): set HINDLAKE_HOME to a folder you can write") from error
-        return cls(LocalStore(prefix=url), url)
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file under a name that no one else uses. Trying again is harmless."""
-        self._retry(lambda: obstore.put(self._store, path, data), f"write {path}")
+        self._retry(lambda: self._store.put(path, data), f"write {path}")
 
     def create(self, path: str, data: bytes) -> bool:
         """Claim a name: True if the file holds exactly these bytes now, False if someone else's are there.
@@ -96,8 +95,8 @@ class Lake:
 
         def claim() -> bool:
             try:
-                obstore.put(self._store, path, data, mode="create")
-            except AlreadyExistsError:
+                self._store.create(path, data)
+            except FileExistsError:
                 return self.get(path) == data
             return True
 
@@ -105,43 +104,41 @@ class Lake:
 
     def get(self, path: str) -> bytes:
         """The bytes of a file. Raises `FileNotFoundError` if there is none."""
-        return self._retry(lambda: bytes(obstore.get(self._store, path).bytes()), f"read {path}")
+        return self._retry(lambda: self._store.get(path), f"read {path}")
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file."""
         try:
-            self._retry(lambda: obstore.head(self._store, path), f"look for {path}")
+            self._retry(lambda: self._store.size(path), f"look for {path}")
         except FileNotFoundError:
             return False
         return True
 
     def names(self, prefix: str, after: str = "") -> list[str]:
         """Paths below a folder, sorted, those up to and including `after` left out."""
-
-        def walk() -> list[str]:
-            found: list[str] = []
-            for chunk in obstore.list(self._store, prefix=prefix, offset=after or None):
-                found.extend(entry["path"] for entry in chunk)
-            return sorted(found)
-
-        return self._retry(walk, f"list {prefix}")
+        return sorted(self._retry(lambda: self._store.names(prefix, after), f"list {prefix}"))
 
     def folders(self, prefix: str = "") -> list[str]:
         """Paths of the folders directly below a folder, sorted."""
-        result = self._retry(lambda: obstore.list_with_delimiter(self._store, prefix=prefix or None), f"list {prefix}")
-        return sorted(str(path) for path in result["common_prefixes"])
+        return sorted(self._retry(lambda: self._store.folders(prefix), f"list {prefix}"))
 
     def namespaces(self) -> list[str]:
         """Every namespace that has a file."""
         return [path.removeprefix("ns=") for path in self.folders() if path.startswith("ns=")]
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Remove files; one that is gone already is fine."""
-        for path in paths:
-            try:
-                self._retry(lambda path=path: obstore.delete(self._store, path), f"delete {path}")  # type: ignore[misc]
-            except FileNotFoundError:
-                continue
+        """Remove files, several at once; one that is gone already is fine."""
+
+        def remove(path: str) -> None:
+            with contextlib.suppress(FileNotFoundError):
+                self._retry(lambda: obstore.delete(self._store, path), f"delete {path}")
+
+        some = list(paths)
+        if len(some) == 1:
+            remove(some[0])
+        elif some:
+            with ThreadPoolExecutor(_READERS) as pool:
+                list(pool.map(remove, some))
 
     def put_table(self, path: str, rows: pa.Table) -> None:
         """`put` a table as Parquet."""
@@ -160,12 +157,11 @@ class Lake:
         import pyarrow.parquet as pq
 
         try:
-            source: Any = _Ranges(self._store, path) if columns is not None and self._is_big(path) else None
-            file = pq.ParquetFile(source or pa.BufferReader(self.get(path)))
-            if columns is None:
-                return file.read()
-            present = set(file.schema_arrow.names)
-            return file.read(columns=[name for name in columns if name in present])
+            is_big = columns is not None and self._is_big(path)
+            with self._store.open(path) if is_big else pa.BufferReader(self.get(path)) as source:
+                file = pq.ParquetFile(source)
+                present = set(file.schema_arrow.names)
+                return file.read(columns=None if columns is None else [name for name in columns if name in present])
         except pa.ArrowInvalid as error:
             raise LakeError(
                 f"{self.url}/{path} is damaged ({error}): bring it back from a backup, or move it away and run "
@@ -194,15 +190,7 @@ class Lake:
 
     def sync(self, paths: Iterable[str]) -> None:
         """Force files to the disk, so that they survive a power cut. An object store has done so already."""
-        if not isinstance(self._store, LocalStore):
-            return
-        files = [Path(self.url) / path for path in paths]
-        for path in (*files, *{path.parent for path in files}):
-            fd = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        self._store.sync(list(paths))
 
     def check_conditional_writes(self) -> None:
         """Prove that *create* fails on a name that is taken; raise `UnsafeStore` if it does not."""
@@ -217,44 +205,24 @@ class Lake:
             self.delete([path])
 
     def _is_big(self, path: str) -> bool:
-        return self._retry(lambda: obstore.head(self._store, path), f"look for {path}")["size"] > _WHOLE_BYTES
+        return self._retry(lambda: self._store.size(path), f"look for {path}") > _WHOLE_BYTES
 
     def _retry(self, act: Callable[[], _T], what: str) -> _T:
         for attempt in range(_TRIES):
             try:
                 return act()
-            except PermissionDeniedError as error:
+            except (FileNotFoundError, FileExistsError):
+                raise
+            except PermissionError as error:
                 raise LakeError(f"not allowed to {what} in {self.url}: check permissions and credentials") from error
-            except NotSupportedError as error:
-                raise UnsafeStore(f"{self.url} does not support conditional writes: {error}") from error
-            except (BaseError, TimeoutError, ConnectionError) as error:
+            except (TimeoutError, ConnectionError) as error:
                 if attempt == _TRIES - 1:
                     reason = str(error).split("\n", 1)[0]
                     raise LakeError(f"can't {what} in {self.url}, tried {_TRIES} times: {reason}") from error
                 time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
+            except OSError as error:
+                raise LakeError(f"can't {what} in {self.url}: {error}") from error
         raise AssertionError("unreachable")
-
-
-class _Ranges(io.RawIOBase):
-    """A file of the lake that fetches only the bytes that are asked for."""
-
-    def __init__(self, store: LocalStore | S3Store, path: str) -> None:
-        self._reader = obstore.open_reader(store, path)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._reader.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._reader.tell()
-
-    def read(self, size: int = -1) -> bytes:
-        return bytes(self._reader.read(None if size < 0 else size))
 
 
 def s3_options(settings: Settings) -> dict[str, Any]:
@@ -268,9 +236,3 @@ def s3_options(settings: Settings) -> dict[str, Any]:
         "allow_http": "true" if s3.endpoint.startswith("http://") else "",
     }
     return {name: value for name, value in options.items() if value}
-
-
-def _s3_store(settings: Settings, url: str) -> S3Store:
-    options = s3_options(settings)
-    allow_http = bool(options.pop("allow_http", ""))
-    return S3Store.from_url(url, config=cast("S3Config", options), client_options={"allow_http": allow_http})

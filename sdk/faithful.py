@@ -34,6 +34,7 @@ from uuid import UUID
 import msgspec
 
 from ..memory_store.events import Cut, Event
+from ..memory_store.masking import Mask
 
 #: What sits deeper than this is stored as its repr.
 _DEPTH = 64
@@ -49,6 +50,8 @@ LONG_FIELDS = ("content", "arguments", "result", "error_message", "attributes", 
 _JSON_FIELDS = frozenset({"arguments", "attributes"})
 #: Names of things; a longer one is no name.
 _NAME_BYTES = 4_096
+#: Bytes beyond a cut that are screened too: longer than the longest secret but a private key.
+_EDGE = 4_096
 
 
 def as_text(value: object) -> str:
@@ -72,7 +75,7 @@ def as_json(value: object) -> str:
     try:
         if _is_plain(value, 0):
             return _encode(value).decode()
-    except (UnicodeEncodeError, OverflowError, RecursionError, msgspec.MsgspecError):
+    except (ValueError, OverflowError, RecursionError):  # a lone surrogate, or a number past the encoder's limits
         pass
     return json.dumps(_clean(value, (), 0), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -104,10 +107,10 @@ def printable(event: Event) -> None:
             setattr(event, name, _visible(value))
 
 
-def cut(event: Event, limit: int, screened: Any) -> None:
+def cut(event: Event, limit: int, mask: Mask) -> None:
     """Cut an event's long values to `limit` bytes of UTF-8, in place, and note length and SHA-256 of the whole.
 
-    `screened` masks what is kept before it is cut for good, so that no secret is split where it can't be seen.
+    What is kept is masked before it is cut for good, so that no secret is split where it can't be seen any more.
     """
     for name in event.__struct_fields__:
         value = getattr(event, name)
@@ -119,8 +122,11 @@ def cut(event: Event, limit: int, screened: Any) -> None:
         raw = value.encode()
         if len(raw) <= room:
             continue
-        head = screened(_head(raw, room + 4_096)) if name in LONG_FIELDS else _head(raw, room)
-        kept = _head(head.encode(), room)
+        kept = _head(raw, room)
+        if name in LONG_FIELDS:
+            head, masked = mask.text(_head(raw, room + _EDGE))
+            kept = _head(head.encode(), room)
+            event.masked += masked
         event.cuts = [*event.cuts, Cut(name, len(raw), sha256(raw).hexdigest())]
         setattr(event, name, as_json({"$cut": kept}) if name in _JSON_FIELDS else kept)
 

@@ -224,14 +224,13 @@ class Recorder:
             printable(event)
             payload = _encode(event)
         if len(payload) > self._limit:
-            cut(event, self._limit, lambda head: self._mask.text(head)[0])
+            cut(event, self._limit, self._mask)
             payload = _encode(event)
-        if self._mask.suspects(payload):
-            masked = self._mask.event(event)
-            if masked:
-                payload = _encode(event)
-                with self._count_lock:
-                    self._masked += masked
+        if self._mask.suspects(payload) and self._mask.event(event):
+            payload = _encode(event)
+        if event.masked:
+            with self._count_lock:
+                self._masked += event.masked
         self._spool.append(payload)
         self._roller.start()
         return len(payload)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import pickle
 import queue
+import subprocess
+import sys
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..memory_store.errors import HindlakeError
 from ..memory_store.settings import Settings
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from ..memory_store.inbox import Row
     from ..memory_store.lake import Lake
 
+#: Namespace, name and rows of a user act.
+_Act: TypeAlias = "tuple[str, str, Sequence[Row]]"
 _log = logging.getLogger("hindlake")
 
 #: Seconds between two passes.
@@ -46,7 +51,6 @@ class Roller:
     def __init__(self, settings: Settings, spool: Spool) -> None:
         self._settings = settings
         self._spool = spool
-        self._label = home_label(settings)
         #: What went wrong last, in words; empty after a pass that worked
         self.last_error = ""
         self._reset()
@@ -57,7 +61,7 @@ class Roller:
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._acts: deque[tuple[str, str, Sequence[Row]]] = deque(maxlen=_ACTS)
+        self._acts: deque[_Act] = deque(maxlen=_ACTS)
         self._pass_lock = threading.Lock()
         self._start_lock = threading.Lock()
 
@@ -153,10 +157,10 @@ class Roller:
             # The boundary of the thread: it must outlive whatever goes wrong in one pass.
             try:
                 self._spool.seal()
-                roll_segments(
-                    self.lake(), self._spool.folder, self._label, fsync=self._settings.recorder.fsync
-                )
-                self._put_acts()
+                if self._settings.is_remote and _bucket_is_lost():
+                    self._roll_elsewhere()
+                else:
+                    _roll(self._settings, self.lake(), self._acts)
                 for _ in range(50):  # another process may be rolling a segment of ours right now
                     if not self._spool.unrolled():
                         self.last_error = ""
@@ -169,13 +173,45 @@ class Roller:
                     _log.exception("hindlake: rolling failed; events are kept in %s", self._spool.folder)
             return False
 
-    def _put_acts(self) -> None:
-        from ..memory_store.inbox import write_user_act
-
-        while self._acts:
-            namespace, name, rows = self._acts[0]
-            write_user_act(self.lake(), namespace, rows, name=name)
+    def _roll_elsewhere(self) -> None:
+        """Let a fresh process roll: this one was forked from one that used the bucket, and can't (see `bucket`)."""
+        acts = list(self._acts)
+        if not acts and not self._spool.unrolled():
+            return
+        subprocess.run(
+            [sys.executable, "-c", f"from {__name__} import roll_here; roll_here()"],
+            input=pickle.dumps((self._settings, acts)),
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=True,
+        )
+        for _ in acts:
             self._acts.popleft()
+
+
+def roll_here() -> None:
+    """Roll what the process that started this one says on standard input: its settings and its acts."""
+    settings, acts = pickle.load(sys.stdin.buffer)
+    from ..memory_store.lake import Lake
+
+    _roll(settings, Lake.open(settings), deque(acts))
+
+
+def _roll(settings: Settings, lake: Lake, acts: deque[_Act]) -> None:
+    """Put everything into the lake that lies in the spool folder and that no one holds, and acts that wait."""
+    from ..memory_store.inbox import write_user_act
+
+    roll_segments(lake, settings.spool_folder, home_label(settings), fsync=settings.recorder.fsync)
+    while acts:
+        namespace, name, rows = acts[0]
+        write_user_act(lake, namespace, rows, name=name)
+        acts.popleft()
+
+
+def _bucket_is_lost() -> bool:
+    from ..memory_store.bucket import is_forked
+
+    return is_forked()
 
 
 _alive: weakref.WeakSet[Roller] = weakref.WeakSet()

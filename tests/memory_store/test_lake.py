@@ -126,7 +126,7 @@ def test_a_home_that_can_not_be_made_is_said_so(tmp_path: Path) -> None:
 
 def test_a_half_written_file_of_a_killed_writer_is_not_listed(lake: Lake) -> None:
     lake.put("ns=a/inbox/1", b"whole")
-    (Path(lake.url) / "ns=a" / "inbox" / "2#1").write_bytes(b"ha")  # how the store names a file that is being written
+    (Path(lake.url) / ".unborn" / "2").write_bytes(b"ha")  # where the store writes a file before it is whole
     assert lake.names("ns=a/inbox") == ["ns=a/inbox/1"]
 
 
