@@ -16,6 +16,8 @@ _SPACE = " \t\r\n\f\v\u00a0\u2028\u2029\ufeff"
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _BARE = re.compile(r"[^\s,:\[\]{}\"]+")
+_OBJECT_END = re.compile(r"\}(?=\s*[,\]])|(?=\n\s*\])")
+_ITEM_END = re.compile(r"(?=[,\]])")
 _WORDS = {"true": True, "false": False, "null": None, "none": None, "nan": None, "undefined": None}
 _SURROGATES = re.compile("[\ud800-\udfff]")
 #: Deeper nesting than this is not read: no schema of ours comes near it.
@@ -193,8 +195,9 @@ class _Reader:
                 self.broken.append(self.text[start : self.place].strip())
 
     def _skip_item(self, start: int) -> None:
-        """Go on behind an item that can't be read: where the next object of the list seems to begin, or at its end."""
-        match = re.compile(r"\}\s*,\s*(?=\{)|\}\s*(?=\])|\n\s*(?=\])").search(self.text, max(self.place, start + 1))
+        """Go on behind an item that can't be read: an object ends at its brace, anything else at a comma."""
+        end = _OBJECT_END if self.text[start] == "{" else _ITEM_END
+        match = end.search(self.text, max(self.place, start + 1))
         self.place = len(self.text) if match is None else match.end()
 
     def _string(self, quote: str) -> str:

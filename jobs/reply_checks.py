@@ -28,6 +28,11 @@ EXPERIENCES = 3
 _QUOTE = 500
 _GAP = re.compile(r"[\s|]+")
 _HAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_SCRIPTS = {
+    "zh": "Hani", "ja": "Jpan", "ko": "Kore", "ru": "Cyrl", "uk": "Cyrl", "bg": "Cyrl", "sr": "Cyrl", "be": "Cyrl",
+    "kk": "Cyrl", "ar": "Arab", "fa": "Arab", "ur": "Arab", "hi": "Deva", "mr": "Deva", "ne": "Deva", "th": "Thai",
+    "he": "Hebr", "el": "Grek",
+}  # fmt: skip
 #: Share of an example's three-letter pieces that makes an item its echo.
 _ECHO = 0.6
 _PERSON = re.compile(
@@ -218,12 +223,23 @@ def _plain(text: str) -> str:
 
 
 def _translated(draft: Candidate, voice: Voice) -> str:
-    """Whether an item is in another language than its trace, and than the words that it rests on."""
-    own = language_of(draft.text).partition("-")[0]
-    allowed = {language.partition("-")[0] for language in (draft.language, language_of(voice.text))} - {""}
-    if own and allowed and own not in allowed and not (own == "und" and "en" in allowed):
-        return f"it is in another language ({own}) than its trace ({', '.join(sorted(allowed))})"
+    """Why an item is no memory in the language of its trace, or of the words that it rests on, judged by the script."""
+    own = language_of(draft.text)
+    theirs = [language for language in (draft.language, language_of(voice.text)) if language]
+    if own and theirs and _script(own) not in map(_script, theirs):
+        return f"it is in another language ({own}) than its trace ({', '.join(dict.fromkeys(theirs))})"
     return ""
+
+
+def _script(language: str) -> str:
+    """The script that a language is written in.
+
+    >>> _script("zh-CN"), _script("und-Cyrl"), _script("uk"), _script("fr")
+    ('Hani', 'Cyrl', 'Cyrl', 'Latn')
+    """
+    if language.startswith("und-"):
+        return language.removeprefix("und-")
+    return _SCRIPTS.get(language.partition("-")[0].lower(), "Latn")
 
 
 def _composed(item: Lesson) -> str:
