@@ -131,7 +131,7 @@ class Lake:
 
         def remove(path: str) -> None:
             with contextlib.suppress(FileNotFoundError):
-                self._retry(lambda: obstore.delete(self._store, path), f"delete {path}")
+                self._retry(lambda: self._store.delete(path), f"delete {path}")
 
         some = list(paths)
         if len(some) == 1:
