@@ -10,7 +10,7 @@ How it judges, so that the numbers can be held to account:
 | a retry or another tool that worked | 3 to 4 | .6 to .7 |
 | a failed and a successful run of one task, apart by their calls | 4 | .5 |
 | a user's correction | 3 to 4 | .45 to .6 |
-| tried in vain, asked in circles | 3 | .4 to .6 |
+| tried in vain, asked in circles, values made up | 3 | .4 to .6 |
 | how a failed run ended | 3 | .3 to .35 |
 
 The same lesson from several runs is one lesson: a point of quality more, and .1 of confidence a run, .95 at most.
@@ -26,6 +26,7 @@ from ..memory_store.entities import entities_of, find_entities
 from ..memory_store.episodes import trace_language
 from ..memory_store.events import Event, Trace
 from .candidates import Candidate, Evidence, Reflection, Refusal, TraceGroup
+from .rules.assumptions import assumption_of
 from .rules.attributes import is_secret
 from .rules.checks import refusal_reason
 from .rules.contrast import contrast_of
@@ -135,7 +136,9 @@ def _experiences(trace: Trace, fresh: Sequence[Trace], known: Sequence[Trace]) -
     lessons += objections_of(trace, situation, chinese)
     lessons += repairs_of(trace, situation, chinese)
     lessons += detours_of(trace, situation, chinese)
-    if not any(lesson.quality >= 4 for lesson in lessons) and (ending := ending_of(trace, situation, chinese)):
+    if assumption := assumption_of(trace, situation, chinese):
+        lessons.append(assumption)
+    if not lessons and (ending := ending_of(trace, situation, chinese)):
         lessons.append(ending)
     lessons.sort(key=lambda lesson: (-lesson.quality, -lesson.confidence))
     return [candidate_of(lesson, trace, language) for lesson in lessons]

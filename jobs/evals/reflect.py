@@ -165,8 +165,10 @@ def _json(path: Path) -> Any:
 
 
 def _placed(trace: Trace, texts: Sequence[Sequence[str]]) -> dict[str, int]:
-    """The step of each event: the first step from the last one on that holds its text. A call belongs to the step that
-    made it and to the step of its answer; the former counts."""
+    """The step of each event: the first one, from the event before it on, that holds its text.
+
+    A call belongs to the step that made it, if that names it, else to the step of its answer.
+    """
     steps: dict[str, int] = {}
     at = 0
     for event in trace.events:
@@ -293,9 +295,16 @@ def _realmem(folder: Path, reflector: Reflector) -> Figures:
 def _session(name: str, number: int, turns: Sequence[dict[str, Any]]) -> Trace | None:
     events = [
         Event(
-            "eval", f"{name}-{number}", f"{name}-{number}-{i}", i, _NOW + timedelta(seconds=i), "message",
-            role="user" if turn["speaker"] == "User" else "agent", content=str(turn["content"]), subject=name,
-        )  # fmt: skip
+            "eval",
+            f"{name}-{number}",
+            f"{name}-{number}-{i}",
+            i,
+            _NOW + timedelta(seconds=i),
+            "message",
+            role="user" if turn["speaker"] == "User" else "agent",
+            content=str(turn["content"]),
+            subject=name,
+        )
         for i, turn in enumerate(turns)
     ]
     return trace_of(events) if events else None

@@ -219,7 +219,7 @@ def _taste(clause: str, quote: str) -> Statement | None:
 
 def _contact(clause: str, quote: str) -> Statement | None:
     match = _CONTACT.match(clause)
-    if match is None or not re.search(r"我|联系|通知|沟通|打电话|回复", clause):
+    if match is None or not re.search(r"我|联系|通知|沟通|打电话|回复|就行|就好|即可", clause):
         return None
     channel = channel_of(match["channel"])
     return of_attribute("contact_channel", f"not {channel}" if match["no"] else channel, quote, confidence=0.85)

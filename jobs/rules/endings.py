@@ -9,11 +9,17 @@ from .calls import arguments_of, is_handover, is_thought, is_write, leaves
 from .corrections import corrections_of
 from .failures import commands, failures_of
 from .generalise import content_words, generalise
-from .lessons import Lesson, asked
+from .lessons import NO_VERB, Lesson, asked
 
 _CLAIMS = re.compile(
     r"\b(?:success\w*|has been|have been|is (?:now )?(?:done|complete|booked|cancell?ed|updated)|completed|all set|"
     r"confirmed)\b|已(?:经)?(?:成功|完成|为您|取消|更新|预订)|成功",
+    re.I,
+)
+#: A wish for something to be changed, and not only for an answer.
+_CHANGES = re.compile(
+    r"\b(?:cancel|change|book|update|modify|move|add|remove|delete|exchange|return|refund|create|send|order|pay|upgrade|"
+    r"rebook|reschedule|transfer|make)\w*\b|取消|改|订|换|退|删|加|发|付|创建|更新|转",
     re.I,
 )
 _POLITE = re.compile(
@@ -101,44 +107,18 @@ def ending_of(trace: Trace, situation: str, chinese: bool) -> Lesson | None:
             confidence=0.3,
         )
     if writes:
-        last = writes[-1]
-        values = {text for text in leaves(arguments_of(last)) if len(text) >= 4 and re.search(r"\d", text)}
-        reads = [
-            call.tool
-            for call in done
-            if call.seq < last.seq and not is_write(call.tool) and values & set(leaves(arguments_of(call)))
-        ]
-        read_back = any(not is_write(call.tool) for call in done if call.seq > last.seq)
-        claimed = answer is not None and answer.seq > last.seq and _CLAIMS.search(answer.content)
-        if read_back or not claimed or answer is None:
-            return None
-        reader = reads[-1] if reads else ""
-        if chinese:
-            action = f"调用 {last.tool} 前逐条对照用户的要求" + (f"，之后用 {reader} 读回核对再答复" if reader else "")
-        else:
-            action = f"hold every argument of {last.tool} against the request" + (
-                f", and read the result back with {reader} before you say it is done" if reader else ""
-            )
-        why = why or ("有一次宣称成功，任务却失败了" if chinese else "a run said it was done and had failed")
-        return Lesson(
-            "unverified",
-            trigger,
-            action,
-            ((last, (last.arguments or last.tool)[:120]), (answer, answer.content[:120])),
-            why=why,
-            tool=last.tool,
-            quality=3,
-            importance=0.5,
-            confidence=0.35,
-        )
+        return _after_writes(writes, done, answer, trigger, why, chinese)
+    if not _wants_change(situation):
+        return None
     if done:
         last = done[-1]
         avoid = f"查完 {last.tool} 就结束、不做改动" if chinese else f"stop after {last.tool} without making the change"
+        evidence = ((last, (last.arguments or last.tool)[:120]),)
         return Lesson(
             "nothing_done",
             trigger,
             "",
-            ((last, (last.arguments or last.tool)[:120]),),
+            evidence,
             avoid=avoid,
             why=why,
             tool=last.tool,
@@ -146,7 +126,69 @@ def ending_of(trace: Trace, situation: str, chinese: bool) -> Lesson | None:
             importance=0.5,
             confidence=0.3,
         )
+    if answer is not None and not calls:
+        avoid = "一个工具也不调用就答复" if chinese else "answer without calling a single tool"
+        return Lesson(
+            "nothing_done",
+            trigger,
+            "",
+            ((answer, answer.content[:120]),),
+            avoid=avoid,
+            why=why,
+            quality=3,
+            importance=0.5,
+            confidence=0.3,
+        )
     return None
+
+
+def _after_writes(
+    writes: list[Event], done: list[Event], answer: Event | None, trigger: str, why: str, chinese: bool
+) -> Lesson:
+    """A change was made and the task failed all the same: it was the wrong one, or not all of it."""
+    last = writes[-1]
+    values = {text for text in leaves(arguments_of(last)) if re.search(r"(?=.*\d)(?=.*[A-Za-z_]).{4}", text)}
+    readers = [
+        call.tool
+        for call in done
+        if call.seq < last.seq and not is_write(call.tool) and values & set(leaves(arguments_of(call)))
+    ]
+    read_back = any(not is_write(call.tool) for call in done if call.seq > last.seq)
+    claimed = answer is not None and answer.seq > last.seq and _CLAIMS.search(answer.content) is not None
+    evidence = [(last, (last.arguments or last.tool)[:120])]
+    if claimed and answer is not None:
+        evidence.append((answer, answer.content[:120]))
+        why = why or ("有一次宣称成功，任务却失败了" if chinese else "a run said it was done and had failed")
+    action = (
+        f"调用 {last.tool} 前逐条对照用户的要求"
+        if chinese
+        else f"hold every argument of {last.tool} against the request"
+    )
+    if readers and not read_back:
+        action += (
+            f"，之后用 {readers[-1]} 读回核对再答复"
+            if chinese
+            else f", and read the result back with {readers[-1]} before you say it is done"
+        )
+    return Lesson(
+        "unverified",
+        trigger,
+        action,
+        tuple(evidence),
+        why=why,
+        tool=last.tool,
+        quality=3,
+        importance=0.5,
+        confidence=0.35 if claimed and not read_back else 0.3,
+    )
+
+
+def _wants_change(situation: str) -> bool:
+    """Whether a wish is for a change: one of its first words says so, and it is no question."""
+    words = situation.split()
+    if words[0].lower() in NO_VERB:
+        return False
+    return _CHANGES.search(situation if len(words) == 1 else " ".join(words[:4])) is not None
 
 
 def _reason(trace: Trace, chinese: bool) -> str:

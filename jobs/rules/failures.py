@@ -6,9 +6,11 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from ...memory_store.events import Event, Trace
 from ...memory_store.tool_errors import tool_error
+from .calls import arguments_of, leaves
 from .generalise import generalise
 
 #: Classes of errors, each by the words that messages, exception classes, errno names and HTTP statuses have for it.
@@ -73,6 +75,12 @@ _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"JSONDecode|parse|parsing|malformed|unexpected end|expecting value|decode|not valid json|解析",
         ),
         (
+            "unknown_argument",
+            r"unexpected (?:keyword )?(?:argument|parameter|field)|unknown (?:argument|parameter|field|option)|"
+            r"unrecognized (?:argument|option)|extra (?:fields|inputs) not permitted|takes \d+ positional|未知参数|"
+            r"多余的参数",
+        ),
+        (
             "missing_argument",
             r"missing.{0,40}(?:argument|parameter|field|required|key)|required.{0,30}(?:missing|argument|parameter|"
             r"field)|"
@@ -124,17 +132,34 @@ _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 TRANSIENT = frozenset(("timeout", "rate_limited", "server_error", "connection", "dns", "conflict"))
 
 
+#: An answer longer than this, in characters, is a document and reports no error.
+_REPORT = 100_000
+
+
 @dataclass(frozen=True)
 class Failure:
     """An event that failed."""
 
     event: Event
-    #: Its class, such as timeout
-    error_class: str
-    #: What it said, without what is only this one's; empty if that is not fit to be quoted
-    said: str
-    #: The span of the event that says it
-    quote: str
+    #: Its literal code; empty if it has none
+    code: str
+    #: What it said
+    message: str
+
+    @cached_property
+    def error_class(self) -> str:
+        """Its class, such as timeout."""
+        return error_class(self.code, self.message)
+
+    @cached_property
+    def said(self) -> str:
+        """What it said, without what is only this one's; empty if that is not fit to be quoted."""
+        return signature(self.message)
+
+    @cached_property
+    def quote(self) -> str:
+        """The span of the event that says it."""
+        return _span(self.event, self.message)
 
 
 def error_class(code: str, message: str = "") -> str:
@@ -152,20 +177,15 @@ def error_class(code: str, message: str = "") -> str:
 
 def failure_of(event: Event) -> Failure | None:
     """The failure that an event reports, or None. What a page or a document says about errors is none."""
-    if event.type == "tool_call":
-        code, message = event.error_code, event.error_message
-        if not code and not message and (found := tool_error(event.result)) is not None:
+    code, message = event.error_code, event.error_message
+    answers = event.type in ("tool_call", "step") or (event.type == "message" and event.role == "tool")
+    if answers and not code and not message:
+        answer = event.result or ("" if event.type == "tool_call" else event.content)
+        if len(answer) <= _REPORT and (found := tool_error(answer)) is not None:
             code, message = found.code, found.message
-    elif event.type in ("step", "message") and (event.role == "tool" or event.type == "step"):
-        code, message = event.error_code, event.error_message
-        if not code and not message and (found := tool_error(event.result or event.content)) is not None:
-            code, message = found.code, found.message
-    else:
-        code, message = event.error_code, event.error_message
     if not code and not message:
         return None
-    message = message or event.result or code
-    return Failure(event, error_class(code, message), signature(message), _span(event, message))
+    return Failure(event, code, message or event.result[:_REPORT] or code)
 
 
 def failures_of(trace: Trace) -> list[Failure]:
@@ -173,6 +193,36 @@ def failures_of(trace: Trace) -> list[Failure]:
     return [failure for event in trace.events if (failure := failure_of(event)) is not None]
 
 
+def cause_of(trace: Trace, event: Event) -> Event | None:
+    """What the agent wrote that led to an event, where the event itself does not show it; None if it does.
+
+    Of a step: the last thing that the agent wrote inside it. Of a call that carries no arguments (code in a message
+    that someone else runs), or that is part of a step: the last thing that the agent wrote before it.
+    """
+    if event.type == "tool_call" and event.arguments and not event.parent_event_id and not _was_written(trace, event):
+        return None
+    inside = {event.event_id}
+    written: Event | None = None
+    before: Event | None = None
+    for other in trace.events:
+        if other.parent_event_id in inside:
+            inside.add(other.event_id)
+        if other.type != "message" or other.role != "agent" or not other.content.strip():
+            continue
+        if other.event_id in inside:
+            written = other
+        elif other.seq < event.seq:
+            before = other
+    return written or before
+
+
+def _was_written(trace: Trace, call: Event) -> bool:
+    """Whether a message holds what a call ran: the code was written by one and run by another."""
+    longest = max(leaves(arguments_of(call)), key=len, default="")[:200]
+    return len(longest) > 20 and any(longest in event.content for event in trace.events if event.seq < call.seq)
+
+
+@lru_cache(maxsize=1024)
 def signature(message: str) -> str:
     """A message as its kind says it: its first sentence without particulars, at most 12 words or 30 Chinese characters.
 
@@ -183,6 +233,7 @@ def signature(message: str) -> str:
     """
     lines = [line.strip() for line in message[:2000].splitlines() if line.strip()]
     line = lines[-1] if lines and lines[0].startswith("Traceback") else (lines[0] if lines else "")
+    line = line[:400]
     line = re.sub(r"^(?:\W{0,3}(?:error|exception|fatal|failed|错误|异常)\W{1,3})+", "", line, flags=re.I)
     line = re.split(r"(?<=[a-z\u4e00-\u9fff)\]])[.;。；](?:\s|$)|[。；]", line, maxsplit=1)[0]
     if commands(message):
@@ -248,6 +299,8 @@ def _is_blank(answer: str) -> bool:
 def _is_json(answer: str) -> bool:
     if answer[:1] not in ("{", "["):
         return False
+    if len(answer) > _REPORT:
+        return answer[-1] in "}]"
     try:
         json.loads(answer)
     except (ValueError, RecursionError):

@@ -15,11 +15,11 @@ _MONTH = (
     r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
 _DATE = re.compile(
-    rf"\b\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?:[T ]\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\.\d+)?Z?)?|"
-    rf"\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}\b|"
+    rf"(?<![\w-])\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?:[T ]\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\.\d+)?Z?)?|"
+    rf"(?<![\w.-])\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}\b(?![\w-])|"
     rf"\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|\b\d{{1,2}}(?:st|nd|rd|"
     rf"th)?(?: of)? {_MONTH}\b(?:,? \d{{4}})?|"
-    r"(?:\d{2,4}年)?\d{1,2}月\d{1,2}[日号]?|\d{4}年|周[一二三四五六日天]|星期[一二三四五六日天]|"
+    r"(?:\d{2,4}年)?\d{1,2}月\d{1,2}[日号]?|\d{4}年|[上下这本]?周[一二三四五六日天末]|星期[一二三四五六日天]|"
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:today|tomorrow|yesterday)\b|今天|明天|昨天|后天",
     re.I,
 )
@@ -68,6 +68,8 @@ def generalise(text: str, *, placeholder: str = "", keep: Iterable[str] = ()) ->
 
     if placeholder:
         text = _QUOTED.sub(placeholder, text)
+    for pattern, kind in ((_DATE, "date"), (_TIME, "time"), (_AMOUNT, "amount")):
+        text = pattern.sub(name(kind), text)
     for entity in sorted(find_entities(text, 200), key=lambda item: -len(item.text)):
         if entity.text in kept:
             continue
@@ -75,9 +77,6 @@ def generalise(text: str, *, placeholder: str = "", keep: Iterable[str] = ()) ->
             text = text.replace(entity.text, name(entity.kind))
         elif _is_instance(entity):
             text = text.replace(entity.text, "…")
-    text = _DATE.sub(name("date"), text)
-    text = _TIME.sub(name("time"), text)
-    text = _AMOUNT.sub(name("amount"), text)
     text = _NUMBER.sub(lambda m: m.group() if _is_small(m.group()) else "…", text)
     return _DOTS.sub("…", re.sub(r"\s?[(（]…[)）]", "", text))
 
@@ -103,6 +102,8 @@ def instance_in(text: str, names: Iterable[str] = ()) -> str:
     return ""
 
 
+#: Most words of a phrase that tells a situation.
+_PHRASE = 14
 _ASK = re.compile(
     r"\b(?:i(?:'d| would) (?:really )?(?:like|love|prefer) to|i (?:just |really |also )?(?:want|need|wish|have|"
     r"intend) to|i'm (?:trying|looking|hoping|"
@@ -111,6 +112,13 @@ _ASK = re.compile(
     r"how (?:do|can|could|would) i|am i able to|i need (?:some |your )?(?:help|assistance)(?: with| to| in)?|"
     r"i (?:want|need|would like|'d like)|"
     r"help with|assistance with|your task is to|you need to|you should)\s+(?P<what>[^.!?\n]{6,240})",
+    re.I,
+)
+#: A text longer than this is a prompt with instructions in it, of which only the task itself is a wish.
+_PROMPT = 900
+_TASK = re.compile(
+    r"(?:^|\n)\W{0,4}(?:general task|task description|task|question|goal|任务|问题|"
+    r"目标)\W{0,4}[:：\n]\s*([^\n]{8,400})",
     re.I,
 )
 _ASK_CHINESE = re.compile(
@@ -126,6 +134,11 @@ _TAIL = re.compile(
     r"[,;]?\s+(?:and|but|or|to|for|the|a|an|of|in|on|with|from|at|if|that|because|since|as|my|is|please|…)$", re.I
 )
 _OWN = (
+    (re.compile(r"\bi['’]m\b", re.I), "the user is"),
+    (re.compile(r"\bi['’]ll\b", re.I), "the user will"),
+    (re.compile(r"\bi['’]ve\b", re.I), "the user has"),
+    (re.compile(r"\bi['’]d\b", re.I), "the user would"),
+    (re.compile(r"\bi am\b", re.I), "the user is"),
     (re.compile(r"\b(?:my|our)\b", re.I), "the"),
     (re.compile(r"\b(?:i|we)\b", re.I), "the user"),
     (re.compile(r"\bme\b", re.I), "the user"),
@@ -141,22 +154,34 @@ _EMPTY = frozenset(
 
 
 def situation_of(trace: Trace) -> str:
-    """What the task asked for, as a kind of request: at most 14 words or 28 Chinese characters; empty if unclear.
+    """What the task asked for, as a kind of request: two phrases at most; empty if unclear.
 
-    The user's wish that says most, among their first three messages and the goal.
+    The user's first wish, and the one that says most among the goal and their first three messages. A phrase has at
+    most 14 words, or 28 Chinese characters.
     """
     said: list[str] = [event.content for event in trace.events if event.type == "task" and event.content][:1]
     said += [event.content for event in _user_messages(trace)[:3]]
     wishes: list[str] = []
     for text in said:
-        own = own_words(text[:3000])
-        for sentence in sentences_of(own):
+        if len(text) > _PROMPT:
+            wishes += (
+                _TASK.findall(text[:20_000])[:2] + [s for s in sentences_of(text[:6000]) if s.endswith(("?", "？"))][:2]
+            )
+            continue
+        for sentence in sentences_of(own_words(text)):
             wishes += [match["what"] for match in _ASK.finditer(sentence)]
             wishes += [match["what"] for match in _ASK_CHINESE.finditer(sentence)]
-    if not wishes and said:
+    if not wishes and said and len(said[0]) <= _PROMPT:
         wishes = sentences_of(own_words(said[0][:600]))[:2]
     phrases = [phrase for wish in wishes if (phrase := _phrase(wish))]
-    return max(phrases, key=_weight, default="")
+    if not phrases:
+        return ""
+    best = max(phrases, key=_weight)
+    first = phrases[0]
+    if first == best or set(content_words(first)) <= set(content_words(best)):
+        return best
+    joined = f"{first}; {best}"
+    return joined if len(joined.split()) <= _PHRASE + 8 and not is_cjk(joined) else best
 
 
 def content_words(text: str) -> list[str]:
@@ -178,7 +203,7 @@ def _phrase(wish: str) -> str:
         return text[:28] if len(text) >= 4 else ""
     for pattern, instead in _OWN:
         text = pattern.sub(instead, text)
-    words = text.replace("*", "").split()[:14]
+    words = text.replace("*", "").split()[:_PHRASE]
     text = " ".join(words).strip(" ,;:-\"'")
     while (shorter := _TAIL.sub("", text)) != text:
         text = shorter
@@ -201,7 +226,10 @@ def _is_instance(entity: Entity) -> bool:
 
 def _is_plain(identifier: str) -> bool:
     """An identifier that is a term and no instance: utf-8, ipv4, sha256, 24-hour, s3, v2."""
-    return re.fullmatch(r"[a-z]{1,8}-?\d{1,3}|\d{1,3}-[a-z]+|[A-Z]{2,5}-?\d", identifier) is not None
+    return (
+        re.fullmatch(r"[a-z]{1,8}-?\d{1,3}|\d{1,3}-[a-z]+|\d{1,2}(?:st|nd|rd|th)|[A-Z]{2,5}-?\d", identifier)
+        is not None
+    )
 
 
 def _is_small(number: str) -> bool:

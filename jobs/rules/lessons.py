@@ -39,7 +39,13 @@ class Lesson:
     tags: tuple[str, ...] = field(default=())
 
 
-_NO_VERB = frozenset(str.split("the a an some any this that these those there it what how why which when where my our"))
+#: A phrase that opens with one of these is no wish to do something.
+NO_VERB = frozenset(
+    str.split(
+        "the a an some any this that these those there it what how why which when where my our if "
+        "for in on at of by with based according as to from given is are and or no not there's"
+    )
+)
 
 
 def asked(situation: str, chinese: bool) -> str:
@@ -50,7 +56,7 @@ def asked(situation: str, chinese: bool) -> str:
     """
     if chinese:
         return f"任务是“{situation}”"
-    return f"the user says “{situation}”" if situation.split()[0].lower() in _NO_VERB else f"asked to {situation}"
+    return f"the user says “{situation}”" if situation.split()[0].lower() in NO_VERB else f"asked to {situation}"
 
 
 def fits(text: str) -> bool:

@@ -3,61 +3,96 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...memory_store.events import Event, Trace
 from .calls import arguments_of, is_prose, is_thought, is_word, is_write, leaves, origin_of, same_call, shape_of
-from .failures import TRANSIENT, Failure, failures_of
+from .failures import TRANSIENT, Failure, cause_of, failures_of
 from .generalise import instance_in
 from .lessons import Lesson
 
 #: After a failure the mend is looked for among this many calls.
 _AHEAD = 12
+#: Of failures that are alike only the first few are looked at, and only so many kinds in one trace.
+_ALIKE, _KINDS = 5, 50
 #: Most arguments that a lesson names.
 _NAMED = 2
 
 
 def repairs_of(trace: Trace, situation: str, chinese: bool) -> list[Lesson]:
     """One lesson for each kind of failure (tool and class) of a trace, the mended ones first."""
-    failures = [failure for failure in failures_of(trace) if failure.event.type == "tool_call" and failure.event.tool]
+    failures = [failure for failure in _innermost(trace) if _actor(failure.event)]
     failed = {failure.event.event_id for failure in failures}
     calls = trace.tool_calls
     lessons: dict[tuple[str, str, str], Lesson] = {}
+    looked: Counter[tuple[str, str, str]] = Counter()
+    places = [call.seq for call in calls]
     for failure in failures:
-        key = (failure.event.tool, failure.error_class, failure.said)
-        after = [call for call in calls if call.seq > failure.event.seq][:_AHEAD]
+        key = (_actor(failure.event), failure.error_class, failure.said)
+        looked[key] += 1
+        if looked[key] > _ALIKE or len(looked) > _KINDS:
+            continue
+        after = calls[(place := bisect_right(places, failure.event.seq)) : place + _AHEAD]
         lesson = (
             _mended(trace, failure, after, failed, chinese)
             or _around(failure, after, failed, chinese)
             or _unsolved(failure, failures, after, chinese)
         )
         if lesson is not None and (key not in lessons or lesson.confidence > lessons[key].confidence):
-            lessons[key] = _placed(lesson, failure, situation)
+            lessons[key] = _placed(lesson, failure, situation, trace)
     for call in calls:
         if call.retries and not call.error_code and call.event_id not in failed:
             lesson = _retried_inside(call, chinese)
-            lessons.setdefault((call.tool, "retried", ""), _placed(lesson, None, situation))
+            lessons.setdefault((call.tool, "retried", ""), _placed(lesson, None, situation, trace))
     return sorted(lessons.values(), key=lambda lesson: (-lesson.quality, -lesson.confidence))
 
 
-def _placed(lesson: Lesson, failure: Failure | None, situation: str) -> Lesson:
-    from dataclasses import replace
+def _innermost(trace: Trace) -> list[Failure]:
+    """The failures of a trace; of a step that failed because a call inside it did, only the call."""
+    failures = failures_of(trace)
+    parents = {event.event_id: event.parent_event_id for event in trace.events}
+    above: set[str] = set()
+    for failure in failures:
+        parent = failure.event.parent_event_id
+        while parent and parent not in above:
+            above.add(parent)
+            parent = parents.get(parent, "")
+    return [failure for failure in failures if failure.event.event_id not in above]
 
-    return replace(lesson, situation=situation, error_class=failure.error_class if failure else lesson.error_class)
+
+def _actor(event: Event) -> str:
+    """What failed: the tool, or the step without its number."""
+    return event.tool or re.sub(r"[\s#_-]*\d+$", "", event.name).strip() or event.agent
+
+
+def _placed(lesson: Lesson, failure: Failure | None, situation: str, trace: Trace) -> Lesson:
+    """The lesson with its situation, its class, and what the agent wrote that led to the failure."""
+    if failure is None:
+        return replace(lesson, situation=situation)
+    cause = cause_of(trace, failure.event)
+    evidence = lesson.evidence if cause is None else (*lesson.evidence, (cause, cause.content.strip()[:160]))
+    return replace(lesson, situation=situation, error_class=failure.error_class, evidence=evidence)
 
 
 def _fails(failure: Failure, chinese: bool) -> str:
     """The situation: the tool, the class, and what it said."""
-    tool, name = failure.event.tool, failure.error_class
+    actor, name = _actor(failure.event), failure.error_class
+    if failure.event.type != "tool_call":
+        actor = f"步骤 {actor}" if chinese else f"a step “{actor}”"
     if chinese:
-        return f"{tool} 报“{failure.said}”（{name}）" if failure.said else f"{tool} 报错（{name}）"
-    return f"{tool} fails with “{failure.said}” ({name})" if failure.said else f"{tool} fails ({name})"
+        return f"{actor} 报“{failure.said}”（{name}）" if failure.said else f"{actor} 报错（{name}）"
+    return f"{actor} fails with “{failure.said}” ({name})" if failure.said else f"{actor} fails ({name})"
 
 
 def _mended(trace: Trace, failure: Failure, after: Sequence[Event], failed: set[str], chinese: bool) -> Lesson | None:
     """The same tool worked later: what was different?"""
     first = failure.event
+    if first.type != "tool_call":
+        return None
     fix = next(
         (call for call in after if call.tool == first.tool and call.event_id not in failed and _same_aim(first, call)),
         None,
@@ -189,7 +224,7 @@ def _shape_name(value: Any) -> str:
 def _around(failure: Failure, after: Sequence[Event], failed: set[str], chinese: bool) -> Lesson | None:
     """Another tool was called with the same values and worked, and the failing one was left alone."""
     first = failure.event
-    if any(call.tool == first.tool and call.event_id not in failed for call in after):
+    if first.type != "tool_call" or any(call.tool == first.tool and call.event_id not in failed for call in after):
         return None
     values = {text for text in leaves(arguments_of(first)) if len(text) >= 3}
     for call in after[:4]:
@@ -213,8 +248,9 @@ def _around(failure: Failure, after: Sequence[Event], failed: set[str], chinese:
 def _unsolved(failure: Failure, failures: Sequence[Failure], after: Sequence[Event], chinese: bool) -> Lesson | None:
     """It was never mended: what was tried in vain, and what is known to help against such an error."""
     first = failure.event
-    again = [other for other in failures if other.event.tool == first.tool and other.event.seq > first.seq]
-    same = [other for other in again if same_call(other.event, first)]
+    actor = _actor(first)
+    again = [other for other in failures if _actor(other.event) == actor and other.event.seq > first.seq][:50]
+    same = [other for other in again if first.arguments and same_call(other.event, first)]
     evidence = ((first, failure.quote), *((other.event, other.quote) for other in again[:2]))
     if same:
         count = len(same) + 1
@@ -252,6 +288,10 @@ def _unsolved(failure: Failure, failures: Sequence[Failure], after: Sequence[Eve
 
 _WAYS_OUT = {
     "missing_argument": ("ask the user for what is missing before you call it", "先向用户问清缺少的参数再调用"),
+    "unknown_argument": (
+        "pass only the arguments that its signature names, each by its name",
+        "只传它签名里有的参数，并写明参数名",
+    ),
     "invalid_argument": (
         "check each argument against what an earlier call returned",
         "逐个参数与之前查到的结果核对后再调用",

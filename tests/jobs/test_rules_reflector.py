@@ -70,8 +70,8 @@ def test_an_error_and_its_mend_are_a_lesson_with_both_as_evidence() -> None:
     )
     (lesson,) = lessons(some)
     assert lesson.text == (
-        "When move_booking fails with “invalid date format” (invalid_argument) (task: move the coach booking to a later "
-        "day): write day as YYYY-MM-DD. Don't repeat it unchanged."
+        "When move_booking fails with “invalid date format” (invalid_argument) (task: move the coach booking to a "
+        "later day): write day as YYYY-MM-DD. Don't repeat it unchanged."
     )
     assert (lesson.tool, lesson.error_code, lesson.outcome, lesson.subject) == (
         "move_booking",
@@ -274,3 +274,38 @@ def test_whatever_happens_candidates_quote_real_events_and_fit(
             assert any(item.quote in field for field in fields)
         assert candidate.kind != "experience" or fits(candidate.text)
     json.loads(reflection.reply)
+
+
+def test_values_that_the_agent_made_up_are_a_lesson_unless_the_run_succeeded() -> None:
+    made_up = said("The fare table is missing, so assuming the fare is 40, the total is 80.", "agent")
+    (lesson,) = lessons(trace(WISH, said("Let me see.", "agent"), made_up, ended("failure")))
+    assert lesson.tags == ("assumed",)
+    assert lesson.avoid == "go on with assumed or made-up values"
+    assert lessons(trace(WISH, said("Let me see.", "agent"), made_up, ended("success"))) == []
+
+
+def test_code_that_fails_points_at_the_message_that_wrote_it() -> None:
+    code = "import pandas as pd; print(pd.read_csv('fares.csv'))"
+    some = trace(
+        WISH,
+        said(f"```python\n{code}\n```", "agent"),
+        call("terminal", {"code": code}, error="ModuleNotFoundError: No module named 'pandas'"),
+        ended("failure"),
+    )
+    (lesson,) = lessons(some)
+    assert [item.event_id for item in lesson.evidence] == ["t1-2", "t1-1"]
+
+
+def test_a_step_that_failed_because_of_a_call_inside_is_told_once() -> None:
+    events = (
+        Event("acme", "t1", "step", 0, START, "step", name="Step 1", error_code="StepError", error_message="failed"),
+        Event("acme", "t1", "call", 1, START, "tool_call", tool="load", parent_event_id="step", error_code="ENOENT",
+              error_message="no such file"),
+    )  # fmt: skip
+    (lesson,) = lessons(trace_of(events))
+    assert lesson.tool == "load"
+
+
+def test_thousands_of_failing_calls_are_read_once_each_kind() -> None:
+    calls = [call("load", {"n": n}, error=f"row {n} not found") for n in range(1500)]
+    assert 0 < len(lessons(trace(WISH, *calls, ended("failure")))) <= EXPERIENCES
