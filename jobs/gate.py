@@ -12,7 +12,7 @@ from ..memory_store.settings import GateSettings
 from .rules.corrections import corrections_of
 from .rules.detours import is_detour
 from .rules.failures import failures_of, unexpected_answers
-from .rules.reader import statements_of
+from .rules.reader import is_from_user, statements_of
 
 #: What the gate looks for, in the order in which it names what it found.
 TRIGGERS: tuple[str, ...] = (
@@ -88,6 +88,6 @@ def _states_something(trace: Trace) -> bool:
     return any(
         said.importance >= _DURABLE
         for event in trace.events
-        if event.role == "user" and event.type in ("message", "feedback")
+        if is_from_user(event)
         for said in statements_of(event.content)
     )

@@ -34,7 +34,7 @@ from .rules.detours import detours_of
 from .rules.endings import ending_of, objections_of
 from .rules.generalise import situation_of
 from .rules.lessons import Lesson, candidate_of
-from .rules.reader import statements_of
+from .rules.reader import is_from_user, statements_of
 from .rules.repairs import repairs_of
 from .rules.statements import Statement
 
@@ -76,7 +76,7 @@ def _statements(trace: Trace) -> list[Candidate]:
     known: dict[str, Statement] = {}
     found: dict[tuple[str, str, str], Candidate] = {}
     for event in trace.events:
-        if not _is_from_user(event):
+        if not is_from_user(event):
             continue
         for said in statements_of(event.content, known):
             if said.attribute and not said.secret:
@@ -84,14 +84,6 @@ def _statements(trace: Trace) -> list[Candidate]:
             key = (said.kind, said.attribute or said.text.casefold(), said.value.casefold())
             found.setdefault(key, _statement_candidate(trace, event, said))
     return list(found.values())
-
-
-def _is_from_user(event: Event) -> bool:
-    return (
-        event.type in ("message", "feedback")
-        and event.role in ("user", "")
-        and (event.type == "feedback" or event.role == "user")
-    )
 
 
 def _statement_candidate(trace: Trace, event: Event, said: Statement) -> Candidate:
@@ -146,7 +138,7 @@ def _experiences(trace: Trace, fresh: Sequence[Trace], known: Sequence[Trace]) -
 
 def _names(trace: Trace) -> tuple[str, ...]:
     """Names of people and places that a lesson must not hold: the subject's, and those in what the user said."""
-    said = "\n".join(event.content for event in trace.events if _is_from_user(event))
+    said = "\n".join(event.content for event in trace.events if is_from_user(event))
     names = {entity.text for entity in find_entities(said, 100) if entity.kind == "name"}
     return tuple(sorted({*names, *filter(None, (trace.first("subject"),))}))
 

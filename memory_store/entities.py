@@ -81,17 +81,18 @@ _ORDINARY = frozenset(
         "failed status code message data id url api http https json xml html sql csv pdf usd eur gbp cny"
     )
 )
-_SURNAMES = (
+#: The commonest Chinese surnames of one character.
+SURNAMES = (
     "王李张刘陈杨黄赵吴周徐孙马朱胡郭何林高罗郑梁谢宋唐许韩冯邓曹彭曾萧田董袁潘蔡蒋余于杜叶程魏苏吕丁任卢姚沈钟姜崔谭陆范汪廖石金贾夏"
     "付方邹熊白孟秦邱侯江尹薛闫段雷龙黎史陶贺毛郝顾龚邵万覃武钱戴严莫孔向常"
 )
 _CHINESE = (
     # a surname with a title
-    re.compile(rf"[{_SURNAMES}][\u4e00-\u9fff]{{0,2}}?(?:先生|女士|小姐|经理|老师|医生|总监|主任|教授|师傅|同学|律师|阿姨|叔叔|工)"
+    re.compile(rf"[{SURNAMES}][\u4e00-\u9fff]{{0,2}}?(?:先生|女士|小姐|经理|老师|医生|总监|主任|教授|师傅|同学|律师|阿姨|叔叔|工)"
                r"(?![\u4e00-\u9fff]?(?:作|具|程))"),
     # someone is introduced
     re.compile(rf"(?:我叫|名叫|叫做|名字是|名字叫|姓名[是为:：]|同事|朋友|客户|联系人[是为:：]?)\s?"
-               rf"((?:欧阳|司马|上官|诸葛|[{_SURNAMES}])[\u4e00-\u9fff]{{1,2}}?)(?=[,，。.!！?？、;；:：\s的是在说和也]|$)"),
+               rf"((?:欧阳|司马|上官|诸葛|[{SURNAMES}])[\u4e00-\u9fff]{{1,2}}?)(?=[,，。.!！?？、;；:：\s的是在说和也]|$)"),
     # a place or organisation by its ending; what leads up to it is cut off by `_LEADING`
     re.compile(r"([\u4e00-\u9fff]{2,12}?(?:公司|集团|银行|医院|大学|学院|中学|小学|酒店|宾馆|餐厅|饭店|机场|车站|火车站|"
                r"博物馆|图书馆|公园|广场|商场|超市|大厦|小区|(?:路|街|区|市|省|县|镇)(?![上长民域别由径线场面分块略钱心事定])))"),

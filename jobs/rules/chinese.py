@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ...memory_store.entities import SURNAMES
 from .attributes import attribute_of
 from .statements import Statement, channel_of, clean_value, liking, of_attribute, slug, state
 
@@ -91,13 +92,14 @@ _HAVE = re.compile(
     r"^我(?:家)?(?:有|养了?)(?P<value>(?:[一两二三四五六\d]+[个只条位匹辆套]|[个只条])?(?:\w{0,3}?)(?:孩子|儿子|女儿|"
     r"狗|猫|宝宝|妹妹|弟弟|哥哥|姐姐|糖尿病|高血压|哮喘|房子|车))$"
 )
-_RELATIVE = re.compile(
-    r"^我的?(?P<who>爸爸?|妈妈?|父亲|母亲|老婆|老公|妻子|丈夫|爱人|儿子|女儿|孩子|哥哥?|弟弟?|姐姐?|妹妹?|"
+_WHO = (
+    r"(?P<who>爸爸?|妈妈?|父亲|母亲|老婆|老公|妻子|丈夫|爱人|儿子|女儿|孩子|哥哥?|弟弟?|姐姐?|妹妹?|"
     r"表[哥弟姐妹]|堂[哥弟姐妹]|爷爷|奶奶|外公|外婆|姥姥|姥爷|"
     r"叔叔|阿姨|舅舅|姑姑|姨妈|侄[子女]|外甥女?|上司|老板|领导|同事|下属|同学|室友|邻居|朋友|男友|女友|男朋友|女朋友|"
     r"老师|导师|岳父|岳母|公公|婆婆|婆家|闺蜜)"
-    r"[，,]?(?:他|她|它)?(?P<rest>.{3,60})$"
 )
+_RELATIVE = re.compile(rf"^我的?{_WHO}[，,]?(?:他|她|它)?(?P<rest>.{{3,60}})$")
+_IS_RELATIVE = re.compile(rf"^(?P<name>[{SURNAMES}][\u4e00-\u9fff]{{1,2}})是我的?{_WHO}$")
 _LASTING = (
     ("name", re.compile(r"名叫|名字|姓名")),
     ("education", re.compile(r"学历|毕业|本科|硕士|博士|高中|大专|专科|读到|学位")),
@@ -235,12 +237,16 @@ def _rule(clause: str, quote: str) -> Statement | None:
 
 
 def _relative(clause: str, quote: str) -> Statement | None:
+    if match := _IS_RELATIVE.match(clause):
+        return Statement("fact", quote, quote, f"{match['who']}_name", match["name"], 0.5, 0.8)
     match = _RELATIVE.match(clause)
     if match is None or _MOMENT.search(clause):
         return None
     for name, pattern in _LASTING:
         if pattern.search(match["rest"]):
             value = _predicate(match["rest"])
+            if name == "workplace":
+                value = re.sub(r"(?:工作|上班|任职|就职)的?$", "", value)
             if not value or _VAGUE.match(value):
                 return None
             return Statement("fact", quote, quote, f"{match['who']}_{name}", value, 0.5, 0.65)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ...memory_store.events import Event
 from .chinese import chinese_statement
 from .english import english_statement
 from .sentences import clauses_of, own_words, sentences_of
@@ -13,6 +14,13 @@ from .statements import Statement, correction_of
 _HAN = re.compile(r"[\u3400-\u9fff]")
 #: Most statements of one message: one that holds more is a form or a document.
 LIMIT = 12
+
+
+def is_from_user(event: Event) -> bool:
+    """Whether an event is the user's own words: only these are read for statements (N11)."""
+    return (event.type == "message" and event.role == "user") or (
+        event.type == "feedback" and event.role in ("user", "")
+    )
 
 
 def statements_of(text: str, known: Mapping[str, Statement] | None = None) -> list[Statement]:

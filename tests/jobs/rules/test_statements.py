@@ -38,6 +38,8 @@ STATED = [
     ("My time zone is CET",                              "fact",       "timezone",          "CET"),
     ("I moved to Leeds",                                 "fact",       "city",              "Leeds"),
     ("我住在杭州西湖区",                                  "fact",       "city",              "杭州西湖区"),
+    ("孙小雨是我的表姐",                                  "fact",       "表姐_name",          "孙小雨"),
+    ("我表姐在成都工作呢",                                "fact",       "表姐_workplace",     "成都"),
     ("My wife's name is Ines",                           "fact",       "wife_name",         "Ines"),
 ]  # fmt: skip
 
