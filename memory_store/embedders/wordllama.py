@@ -27,7 +27,7 @@ def why_not() -> str:
     """Why it can't be used on this machine; empty if it can."""
     folder = _folder()
     if folder is None:
-        return "wordllama is not installed: run pip install wordllama"
+        return "wordllama is not installed: run pip install 'hindlake[recall]'"
     missing = [name for name in (_WEIGHTS, _TOKENIZER) if not (folder / name).is_file()]
     if missing:
         return f"the installed wordllama lacks {' and '.join(missing)}: run pip install 'wordllama==0.4.0.post1'"
