@@ -5,6 +5,7 @@
     ├── UsageError           a call was made with arguments that can't be meant
     │   └── UnknownMemory    no memory has this id in this namespace
     ├── LakeError            the lake can't be read or written
+    │   ├── DamagedFile      a file of the lake can't be understood
     │   └── UnsafeStore      the object store ignores conditional writes
     ├── StoreError           the LanceDB store can't be read or written
     │   └── NoGeneration     nothing was built yet
@@ -37,6 +38,10 @@ class UnknownMemory(UsageError):
 
 class LakeError(HindlakeError):
     """The lake can't be read or written."""
+
+
+class DamagedFile(LakeError):
+    """A file of the lake can't be understood."""
 
 
 class UnsafeStore(LakeError):

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .errors import LakeError, UnsafeStore
+from .errors import DamagedFile, LakeError, UnsafeStore
 from .folder import Folder
 from .settings import Settings, check_namespace
 
@@ -151,7 +151,7 @@ class Lake:
     def read_table(self, path: str, columns: list[str] | None = None) -> pa.Table:
         """A Parquet file as a table. With `columns`, only these are fetched, and those it lacks are left out.
 
-        Raises `FileNotFoundError`, or `LakeError` if the file is no Parquet.
+        Raises `FileNotFoundError`, or `DamagedFile` if the file is no Parquet.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -163,7 +163,7 @@ class Lake:
                 present = set(file.schema_arrow.names)
                 return file.read(columns=None if columns is None else [name for name in columns if name in present])
         except pa.ArrowInvalid as error:
-            raise LakeError(
+            raise DamagedFile(
                 f"{self.url}/{path} is damaged ({error}): bring it back from a backup, or move it away and run "
                 "`hindlake rebuild`"
             ) from error

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .errors import LakeError
+from .errors import DamagedFile, LakeError
 from .inbox import inbox_paths
 from .lake import Lake, namespace_path
 from .schema import STATE, arrow_schema, conform
@@ -112,38 +112,34 @@ class SettleReport:
         self.accepted += other.accepted
         self.refused |= other.refused
         self.dropped += other.dropped
-        self.damaged = other.damaged
+        self.damaged += other.damaged
         self.seq = other.seq
 
 
 def settle(lake: Lake, namespace: str) -> SettleReport:
-    """Give every act of the inbox its place in the log, or refuse it with a reason. Any process may, at any time.
+    """Give every act that is in the inbox now its place in the log, or refuse it with a reason. Any process may, at
+    any time. What is written while it works is left to the next one, so that busy writers can't keep it for ever.
 
     Nothing is lost or doubled by a crash: before the log file is created nothing has happened, and what is left in
     the inbox after it is recognised by its act. Losing the race for a number means starting over.
     """
-    report = SettleReport()
-    damaged: set[str] = set()
-    while True:
-        step = _settle_once(lake, namespace, damaged)
-        if step is None:
-            continue
+    # User acts first, so that what a user said wins over what a run proposes in the same breath.
+    waiting = sorted(inbox_paths(lake, namespace), key=lambda path: (not path.rsplit("/", 1)[1].startswith("u-"), path))
+    report = SettleReport(seq=head(lake, namespace)[1])
+    for start in range(0, len(waiting), SETTLE_FILES):
+        some = waiting[start : start + SETTLE_FILES]
+        while (step := _settle_once(lake, namespace, some)) is None:
+            pass
         report.add(step)
-        if not (step.accepted or step.refused or step.dropped or set(step.damaged) - damaged):
-            return report
-        damaged.update(step.damaged)
+    return report
 
 
-def _settle_once(lake: Lake, namespace: str, damaged: set[str]) -> SettleReport | None:
+def _settle_once(lake: Lake, namespace: str, paths: list[str]) -> SettleReport | None:
+    """Settle some files of the inbox; None if another settler took the number."""
     import pyarrow as pa
 
     number, seq = head(lake, namespace)
-    paths = [path for path in inbox_paths(lake, namespace) if path not in damaged]
-    # User acts first, so that what a user said wins over what a run proposes in the same breath.
-    paths = sorted(paths, key=lambda path: (not path.rsplit("/", 1)[1].startswith("u-"), path))[:SETTLE_FILES]
-    report = SettleReport(damaged=sorted(damaged), seq=seq)
-    if not paths:
-        return report
+    report = SettleReport(seq=seq)
     tables: list[pa.Table] = []
     read: list[str] = []
     for path in paths:
@@ -151,7 +147,7 @@ def _settle_once(lake: Lake, namespace: str, damaged: set[str]) -> SettleReport 
             rows = lake.read_table(path)
         except FileNotFoundError:
             continue
-        except LakeError:
+        except DamagedFile:
             report.damaged.append(path)
             continue
         tables.append(conform(rows, "log"))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .memory_store.clock import Clock, ManualClock, SystemClock
     from .memory_store.errors import (
         BudgetExceeded,
+        DamagedFile,
         EmbedderError,
         HindlakeError,
         LakeError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BudgetExceeded",
     "Clock",
+    "DamagedFile",
     "EmbedderError",
     "HindlakeError",
     "LakeError",
