@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ahocorasick_rs import BytesAhoCorasick
+from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from .events import Event
 from .masking_rules import CURSOR, PERSONAL, SECRETS, Rule, is_secret_value
@@ -49,7 +49,11 @@ class Mask:
         ]
         self._always = frozenset(place for place, rule in enumerate(self._rules) if not rule.triggers)
         self._needles = BytesAhoCorasick([needle.encode() for needle in needles]) if needles else None
-        self._any = BytesAhoCorasick([needle.encode() for needle in (*needles, *_ESCAPES)]) if needles else None
+        self._any = (
+            BytesAhoCorasick([needle.encode() for needle in (*needles, *_ESCAPES)], implementation=Implementation.DFA)
+            if needles
+            else None
+        )
         self._secrets = secrets
         self._personal = personal
         self._screens = tuple(screens)

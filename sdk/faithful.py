@@ -42,6 +42,7 @@ _DEPTH = 64
 _REPR_CHARACTERS = 10_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INT64 = 1 << 63
+_SIMPLE = frozenset({str, int, bool, type(None)})
 _encode = msgspec.json.Encoder().encode
 
 #: Columns that hold text of any length.
@@ -142,27 +143,25 @@ def _visible(text: str) -> str:
 def _is_plain(value: object, depth: int) -> bool:
     """Whether the fast encoder says this faithfully. It has no word for NaN, and takes bytes for text."""
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind in _SIMPLE:
         return True
     if kind is float:
         return bool(value - value == 0)  # type: ignore[operator]
     if depth > 20:
         return False
+    items: Any = value
     if kind is dict:
-        for key, item in value.items():  # type: ignore[attr-defined]
+        for key in items:
             if type(key) is not str:
                 return False
-            kind = type(item)
-            if kind is not str and kind is not int and not _is_plain(item, depth + 1):
-                return False
-        return True
-    if kind is list or kind is tuple:
-        for item in value:  # type: ignore[attr-defined]
-            kind = type(item)
-            if kind is not str and kind is not int and not _is_plain(item, depth + 1):
-                return False
-        return True
-    return False
+        items = items.values()
+    elif kind is not list and kind is not tuple:
+        return False
+    # A plain loop: this is the hot path, and most items are simple.
+    for item in items:  # noqa: SIM110
+        if type(item) not in _SIMPLE and not _is_plain(item, depth + 1):
+            return False
+    return True
 
 
 def _clean(value: Any, above: tuple[int, ...], depth: int) -> Any:
