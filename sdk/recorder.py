@@ -6,8 +6,6 @@ could not be kept is answered with False, counted, warned of once, and visible i
 
 from __future__ import annotations
 
-import functools
-import inspect
 import logging
 import os
 import threading
@@ -18,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import msgspec
 
@@ -27,10 +25,11 @@ from ..memory_store.events import OUTCOMES, Event, Outcome
 from ..memory_store.ids import IdSource
 from ..memory_store.masking import Mask, Screen
 from ..memory_store.settings import Settings
-from ..memory_store.spool import Spool, home_label, waiting
+from ..memory_store.spool import Spool, Waiting, home_label, waiting
+from .decorators import as_task, as_tool
 from .faithful import as_real, as_text, cut, printable
 from .roller import EXIT_SECONDS, Roller
-from .tasks import Task, ToolCall
+from .tasks import Task
 from .working import Ring, Turn, WorkingMemory
 
 if TYPE_CHECKING:
@@ -120,7 +119,6 @@ class Recorder:
         self._count_lock = threading.Lock()
         self._failed = 0
         self._masked = 0
-        self._logged_before = 0
         self._last_error = ""
         self._warned = False
         self._finalizer = weakref.finalize(self, Roller.stop, self._roller)
@@ -177,15 +175,15 @@ class Recorder:
 
     def feedback(self, trace_id: str, text: object = "", score: float | None = None) -> bool:
         """Say, at any time and from any process, what was thought of a task. True: it is kept."""
-        return self.late(trace_id, "feedback", content=text, score=score, role="user")
+        return self._late(trace_id, "feedback", content=text, score=score, role="user")
 
     def outcome(
         self, trace_id: str, outcome: Outcome, reason: object = "", score: float | None = None
     ) -> bool:
         """Say, at any time and from any process, how a task ended; the last word counts. True: it is kept."""
-        return self.late(trace_id, "outcome", content=reason, score=score, outcome=outcome)
+        return self._late(trace_id, "outcome", content=reason, score=score, outcome=outcome)
 
-    def late(
+    def _late(
         self, trace_id: str, type: str, *, content: object, score: object, role: str = "", outcome: str = ""
     ) -> bool:
         """Log an event of a trace that another process may have begun.
@@ -193,31 +191,26 @@ class Recorder:
         Its place in the trace is the time in microseconds: after all places that a running task counts, and in order
         of time among late ones.
         """
-        def build() -> Event:
-            at = as_utc(self._clock.now())
-            return Event(
-                namespace=self.namespace, trace_id=as_text(trace_id), event_id=self._ids.new(),
-                seq=int(at.timestamp() * 1_000_000), at=at, type=type, role=role, content=as_text(content),
-                outcome=known_outcome(outcome) if outcome else "", score=as_real(score), source="recorder",
-            )
-
-        return self.keep(build) is not None
-
-    def keep(self, build: Callable[[], Event]) -> Event | None:
-        """Screen, encode and spool one event; None if it could not be kept. Everything that is logged comes by here.
-
-        This is the boundary of the promise that no failure of ours reaches the agent.
-        """
+        # The boundary of the promise that no failure of ours reaches the agent; `Task` has the other one.
         try:
-            event = build()
-            self.append(event)
-            return event
+            at = as_utc(self.now())
+            self.append(
+                Event(
+                    namespace=self.namespace, trace_id=as_text(trace_id), event_id=self.new_id(),
+                    seq=int(at.timestamp() * 1_000_000), at=at, type=type, role=role, content=as_text(content),
+                    outcome=known_outcome(outcome) if outcome else "", score=as_real(score), source="recorder",
+                )
+            )
         except Exception as error:
             self.failed(error)
-            return None
+            return False
+        return True
 
     def append(self, event: Event) -> int:
-        """Spool an event and return its encoded size. Raises when it is not kept."""
+        """Screen, encode and spool an event, and return its encoded size. Raises when it is not kept.
+
+        Everything that is logged comes by here.
+        """
         try:
             payload = _encode(event)
         except UnicodeEncodeError:
@@ -280,7 +273,11 @@ class Recorder:
 
     def status(self) -> RecorderStatus:
         """What was logged, what failed, what waits. It reads the spool folder: not for the hot path."""
-        left = waiting(self._spool.folder)
+        try:
+            left = waiting(self._spool.folder)
+        except OSError as error:
+            left = Waiting()
+            self._last_error = f"{type(error).__name__}: {error}"
         age = (as_utc(self._clock.now()) - left.oldest).total_seconds() if left.oldest else 0.0
         return RecorderStatus(
             logged=self._spool.appended,
@@ -308,90 +305,11 @@ class Recorder:
         `goal` and `subject` may be functions of the call's arguments; without a goal it is the first text among the
         arguments, else the function's name. Other keywords are those of `task`.
         """
-
-        def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
-            def begin(args: tuple[Any, ...], named: dict[str, Any]) -> Task:
-                said: object = goal
-                about: object = subject
-                try:
-                    if callable(goal):
-                        said = goal(*args, **named)
-                    elif not goal:
-                        said = next((a for a in (*args, *named.values()) if isinstance(a, str) and a), None)
-                    if callable(subject):
-                        about = subject(*args, **named)
-                except Exception as error:  # the function that the agent gave us for it
-                    self.failed(error)
-                return self.task(
-                    said if said and not callable(said) else function.__qualname__,
-                    task_type=task_type, subject="" if callable(about) else cast(str, about), **task,
-                )
-
-            if inspect.iscoroutinefunction(function):
-
-                @functools.wraps(function)
-                async def run_async(*args: Any, **named: Any) -> Any:
-                    async with begin(args, named) as task_:
-                        result = await function(*args, **named)
-                        if result is not None:
-                            task_.agent(result)
-                        return result
-
-                return cast("Callable[_P, _R]", run_async)
-
-            @functools.wraps(function)
-            def run(*args: Any, **named: Any) -> Any:
-                with begin(args, named) as task_:
-                    result = function(*args, **named)
-                    if result is not None:
-                        task_.agent(result)
-                    return result
-
-            return cast("Callable[_P, _R]", run)
-
-        return wrap
+        return lambda function: as_task(self, function, goal, subject, {"task_type": task_type, **task})
 
     def tool(self, name: str = "") -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         """Log each call of a function, sync or async, as a tool call of the running task; outside of one, just run."""
-
-        def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
-            called = name or function.__name__
-            try:
-                signature = inspect.signature(function)
-            except (TypeError, ValueError):
-                signature = None
-
-            def begin(args: tuple[Any, ...], named: dict[str, Any]) -> ToolCall | None:
-                task = self._running.get()
-                return None if task is None else task.tool(called, arguments_of(signature, args, named))
-
-            if inspect.iscoroutinefunction(function):
-
-                @functools.wraps(function)
-                async def run_async(*args: Any, **named: Any) -> Any:
-                    call = begin(args, named)
-                    if call is None:
-                        return await function(*args, **named)
-                    with call:
-                        result = await function(*args, **named)
-                        call.result(result)
-                        return result
-
-                return cast("Callable[_P, _R]", run_async)
-
-            @functools.wraps(function)
-            def run(*args: Any, **named: Any) -> Any:
-                call = begin(args, named)
-                if call is None:
-                    return function(*args, **named)
-                with call:
-                    result = function(*args, **named)
-                    call.result(result)
-                    return result
-
-            return cast("Callable[_P, _R]", run)
-
-        return wrap
+        return lambda function: as_tool(self, function, name)
 
     def ring(self, conversation_id: str) -> Ring:
         """The ring of turns that a task of this conversation feeds."""
@@ -429,21 +347,6 @@ def known_outcome(outcome: object) -> str:
     """An outcome by its name; `unknown` if it has none of the four."""
     text = as_text(outcome).strip().lower()
     return text if text in OUTCOMES else "unknown"
-
-
-def arguments_of(signature: inspect.Signature | None, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """A call's arguments by name, `self` and `cls` left out."""
-    if signature is not None:
-        try:
-            bound = dict(signature.bind(*args, **named).arguments)
-        except TypeError:  # the call itself will fail, and say why
-            bound = {"args": args, **named}
-    else:
-        bound = {"args": args, **named}
-    first = next(iter(bound), "")
-    if first in ("self", "cls"):
-        del bound[first]
-    return bound
 
 
 _alive: weakref.WeakSet[Recorder] = weakref.WeakSet()

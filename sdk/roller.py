@@ -103,26 +103,28 @@ class Roller:
     def flush(self, timeout: float | None) -> bool:
         """Whether everything that was appended before the call is in the lake, within `timeout` seconds."""
         self.start()
-        if self._thread is None:  # the interpreter is ending: a folder answers at once, a network may not
-            return not self._settings.is_remote and self._pass()
+        if self._thread is None or self._stopped:
+            # The interpreter is ending, or the recorder was closed. A folder answers at once, a network may not.
+            if not self._settings.is_remote:
+                return self._pass()
+            self._spool.seal()
+            return not self._spool.unrolled()
         request = _Request()
         self._requests.put(request)
         return request.done.wait(timeout) and request.ok
 
     def close(self, timeout: float | None) -> bool:
         """Roll a last time and stop. What is not in the lake in time stays in the spool, for whoever comes next."""
-        if self._stopped:
-            return not self._spool.unrolled()
         done = self.flush(timeout) if self._spool.appended or self._acts else True
         self.stop()
         return done
 
     def stop(self) -> None:
         """Let the thread roll a last time and end, without waiting for it."""
-        self._stopped = True
-        if self._thread is not None:
+        if not self._stopped and self._thread is not None:
             self._requests.put(None)
-        else:
+        self._stopped = True
+        if self._thread is None:
             self._spool.seal()
 
     def after_fork(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import time
 from collections import deque
@@ -178,6 +177,8 @@ class Task:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        import asyncio  # loaded already, wherever this is called
+
         self._leave(error)
         try:
             ended = asyncio.get_running_loop().run_in_executor(None, self._finish)

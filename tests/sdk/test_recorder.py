@@ -272,6 +272,18 @@ def test_a_segment_that_is_full_makes_room_for_the_next(tmp_path: Path) -> None:
     assert len(trace_in_lake(recorder, task.trace_id).events) == 102
 
 
+def test_what_is_logged_after_close_is_kept_and_rolled_by_the_next_flush(tmp_path: Path) -> None:
+    """Nothing hangs on a thread that has ended."""
+    recorder = recorder_of(tmp_path)
+    assert recorder.feedback("t", "before")
+    assert recorder.close(timeout=60)
+    assert recorder.feedback("t", "after")
+    assert recorder.status().waiting_events == 1
+    assert recorder.flush()
+    assert recorder.close()
+    assert [e.content for e in trace_in_lake(recorder, "t").events] == ["before", "after"]
+
+
 def test_importing_the_recorder_loads_nothing_heavy() -> None:
     """An agent that logs pays for no database, no scheduler, no model client."""
     code = (
