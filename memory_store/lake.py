@@ -168,13 +168,23 @@ class Lake:
                 "`hindlake rebuild`"
             ) from error
 
-    def read_tables(self, paths: list[str], columns: list[str] | None = None) -> Iterator[tuple[str, pa.Table]]:
-        """Files one after another, in order, several fetched at once; one that was deleted meanwhile is skipped."""
+    def read_tables(
+        self, paths: list[str], columns: list[str] | None = None, damaged: list[str] | None = None
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Files one after another, in order, several fetched at once; one that was deleted meanwhile is skipped.
+
+        With `damaged`, a file that can't be understood is named there and skipped instead of raised.
+        """
 
         def read(path: str) -> pa.Table | None:
             try:
                 return self.read_table(path, columns)
             except FileNotFoundError:
+                return None
+            except DamagedFile:
+                if damaged is None:
+                    raise
+                damaged.append(path)
                 return None
 
         if len(paths) == 1:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .errors import DamagedFile, LakeError
+from .errors import LakeError
 from .inbox import inbox_paths
 from .lake import Lake, namespace_path
 from .schema import STATE, arrow_schema, conform
@@ -140,21 +140,10 @@ def _settle_once(lake: Lake, namespace: str, paths: list[str]) -> SettleReport |
 
     number, seq = head(lake, namespace)
     report = SettleReport(seq=seq)
-    tables: list[pa.Table] = []
-    read: list[str] = []
-    for path in paths:
-        try:
-            rows = lake.read_table(path)
-        except FileNotFoundError:
-            continue
-        except DamagedFile:
-            report.damaged.append(path)
-            continue
-        tables.append(conform(rows, "log"))
-        read.append(path)
-    if not tables:
+    found = list(lake.read_tables(paths, damaged=report.damaged))
+    if not found:
         return report
-    inbox = pa.concat_tables(tables)
+    inbox = pa.concat_tables([conform(rows, "log") for _, rows in found])
     verdicts, order = _judge(lake, namespace, inbox, seq, report)
     if order:
         rows = inbox.take(pa.array(order, pa.int64()))
@@ -168,7 +157,7 @@ def _settle_once(lake: Lake, namespace: str, paths: list[str]) -> SettleReport |
         if not lake.create_table(log_path(namespace, number + 1), rows):
             return None
         report.seq = seq + len(order)
-    lake.delete(read)
+    lake.delete(path for path, _ in found)
     return report
 
 

@@ -11,6 +11,7 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from typing import Any
 
 from hindlake.jobs.candidates import TraceGroup
 from hindlake.jobs.model_reflector import ModelReflector
@@ -23,7 +24,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 def group_of(number: int) -> TraceGroup:
     """One failed run, unlike any other."""
     trace_id = f"t{number}"
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"type": "message", "role": "user", "content": f"Please do task {number}."},
         {"type": "tool_call", "tool": "find_stock", "error_code": "400", "error_message": "warehouse is required"},
         {"type": "outcome", "outcome": "failure"},
