@@ -94,8 +94,10 @@ class TraceGroup:
 class Reflector(Protocol):
     """Anything that makes lessons of traces. It must be picklable: workers of Ray call it."""
 
-    #: Name and version, such as "rules@1"; a new version may reflect on the same traces again
-    name: str
+    @property
+    def name(self) -> str:
+        """Name and version, such as "rules@1"; a new version may reflect on the same traces again."""
+        ...
 
     def reflect(self, group: TraceGroup) -> Reflection:
         """Lessons of the fresh traces of a group.

@@ -105,7 +105,8 @@ def _reflect(reflector: Reflector, group: TraceGroup) -> Reflection:
 def _reflection_row(task: ShardTask, traces: tuple[Trace, ...], reflection: Reflection) -> Row:
     ids = [trace.trace_id for trace in traces]
     kept = {name: getattr(reflection, name) for name in _REFLECTION_FIELDS}
-    parts = (task.reflector.name, reflection.prompt_hash, *ids, *(len(trace.events) for trace in traces))
+    parts: list[str | int] = [task.reflector.name, reflection.prompt_hash, *ids]
+    parts += [len(trace.events) for trace in traces]
     return {
         "namespace": task.namespace,
         "reflection_id": derive_id(task.namespace, "reflection", *parts),

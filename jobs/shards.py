@@ -63,22 +63,23 @@ def _on_ray(
         import ray
     except ImportError:
         raise MissingExtra.needs("ray", "jobs") from None
-    started = not ray.is_initialized()
+    door: Any = ray  # Ray's own types are incomplete
+    started = not door.is_initialized()
     if started:
-        _start(ray, settings)
+        _start(door, settings)
     try:
-        task = ray.remote(num_cpus=1, max_retries=2)(_place)
-        limit = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        task = door.remote(num_cpus=1, max_retries=2)(_place)
+        limit = 2 * max(1, int(door.cluster_resources().get("CPU", 1)))
         waiting: list[Any] = []
         for shard in shards:
             waiting.append(task.remote(function, shard, "ray"))
             if len(waiting) >= limit:
-                yield _result(ray, waiting.pop(0))
+                yield _result(door, waiting.pop(0))
         for reference in waiting:
-            yield _result(ray, reference)
+            yield _result(door, reference)
     finally:
         if started:
-            ray.shutdown()
+            door.shutdown()
 
 
 def _start(ray: Any, settings: Settings) -> None:

@@ -42,7 +42,7 @@ class Reader:
         self._view: _View | None = None
         self._overlays: dict[str, OverlayReader] = {}
         self._latest: dict[str, tuple[float, int, Overlay]] = {}
-        self._vectors: dict[str, Any] = {}
+        self._vectors: dict[tuple[str, str], Any] = {}
 
     def embedder(self) -> Embedder:
         """The embedder of the generation in use."""

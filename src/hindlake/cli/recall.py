@@ -134,8 +134,8 @@ def explain(
             session.line(f"run {found.run.run_id}, {found.run.job} {found.run.version} by {found.run.reflector}")
             session.line(f"  prompt {memory['prompt_hash'] or 'none: rules'}")
         session.line("decisions")
-        for item in found.decisions:
-            place = "-" if item.seq is None else item.seq
-            session.line(f"  {place:>6}  {item.at:%Y-%m-%d %H:%M}  {item.decision} {item.verdict}: {item.reason}")
+        for step in found.decisions:
+            place = "-" if step.seq is None else step.seq
+            session.line(f"  {place:>6}  {step.at:%Y-%m-%d %H:%M}  {step.decision} {step.verdict}: {step.reason}")
 
     session.answer(value, show)

@@ -121,7 +121,9 @@ def _as_flow(home: str, namespaces: list[str] | None, reflector: str, engine: st
         if error.name != "prefect":
             raise
         raise MissingExtra.needs("prefect", "flows") from None
-    return flow(home, namespaces, reflector, engine)  # type: ignore[arg-type]
+    parameters: Any = {"home": home, "namespaces": namespaces, "reflector": reflector, "engine": engine}
+    result: dict[str, Any] = flow(**parameters)
+    return result
 
 
 class _bar:
