@@ -162,16 +162,24 @@ class Failure:
         return _span(self.event, self.message)
 
 
+#: A code that says what it means, such as CARD_EXPIRED or CardExpired; one with digits may be an instance.
+_WORD = re.compile(r"[A-Za-z]{3,}(?:[-_. ][A-Za-z]+){0,4}")
+
+
 def error_class(code: str, message: str = "") -> str:
-    """The class of an error by its code and message; "error" if nothing tells.
+    """The class of an error by its code and message, else the code itself where it is a word; "error" if neither is.
 
     >>> error_class("ECONNRESET"), error_class("", "gift card balance is not enough"), error_class("504")
     ('connection', 'insufficient_funds', 'timeout')
+    >>> error_class("CARD_EXPIRED"), error_class("CardExpired"), error_class("x17#")
+    ('card_expired', 'card_expired', 'error')
     """
     for text in (code, message[:600]):
         for name, pattern in _CLASSES:
             if text and pattern.search(text):
                 return name
+    if _WORD.fullmatch(code):
+        return re.sub(r"(?<=[a-z])(?=[A-Z])|[-. ]", "_", code).lower()
     return "error"
 
 

@@ -32,6 +32,9 @@ from hindlake.jobs.rules.generalise import generalise, instance_in
         ("", "Basic fares cannot be changed", "not_permitted"),
         ("503", "", "server_error"),
         ("", "something odd happened", "error"),
+        ("CARD_EXPIRED", "the card on file has expired", "card_expired"),
+        ("QuotaSpent", "", "quota_spent"),
+        ("E4711", "no idea", "error"),
     ],
 )
 def test_an_error_has_a_class(code: str, message: str, name: str) -> None:
