@@ -44,7 +44,7 @@ class Budget:
     A call is forecast as its prompt and the most that it may answer, so a run stops before the call that could pass
     the ceiling. Estimates follow the model: once it counts more tokens than estimated, forecasts grow by that factor.
 
-    A pickled budget is a budget of its own that begins at what was used until then: give each process its share.
+    A pickled budget is a budget of its own that begins at what was used until then: give each process its `share`.
     """
 
     def __init__(self, tokens: int = 0, cost: int = 0, *, input_price: int = 0, output_price: int = 0) -> None:
@@ -89,6 +89,18 @@ class Budget:
     def tokens(self) -> int:
         """Tokens used, in and out."""
         return self.input_tokens + self.output_tokens
+
+    def share(self, parts: int) -> Budget:
+        """A new budget with one of so many equal parts of what is left: for work that other processes do.
+
+        A part of a ceiling that is used up is a ceiling of one token, which no call fits.
+
+        >>> Budget(tokens=9_000).share(3).max_tokens
+        3000
+        """
+        tokens = max(1, (self.max_tokens - self.tokens) // parts) if self.max_tokens else 0
+        cost = max(1, (self.max_cost - self.cost) // parts) if self.max_cost else 0
+        return Budget(tokens, cost, input_price=self.input_price, output_price=self.output_price)
 
     def price(self, input_tokens: int, output_tokens: int) -> int:
         """What so many tokens cost, in micro-dollars, rounded up.

@@ -115,6 +115,10 @@ class ModelDoor:
         self.__dict__.update(state)
         self._start()
 
+    def with_budget(self, budget: Budget) -> ModelDoor:
+        """A door to the same endpoint, and to the same replies, with another budget."""
+        return ModelDoor(self._settings, self._replies, budget, pause=self._pause)
+
     def ask(self, messages: Sequence[Message], schema: type[M], *, namespace: str, prompt_hash: str = "") -> Answer[M]:
         """The answer to a question, as an instance of the schema.
 
@@ -131,7 +135,7 @@ class ModelDoor:
             if reply is None:
                 got = self._pay(question, tally)
                 if isinstance(got, Failure):
-                    error, too_long = error or got.reason, got.too_long
+                    error, too_long = error or got.reason, got.too_long and best is None
                     break
                 reply = got
             replies.append(reply)
@@ -177,16 +181,22 @@ class ModelDoor:
         )
         with self._slots:
             mode, tries, unsure = (_TEXT if question.plain else self._mode), 0, False
-            hold = self.budget.reserve(estimate, question.limit)
-            repeated = not self._replies.begin(question.namespace, question.key)
+            was_begun = repeated = not self._replies.begin(question.namespace, question.key)
             while True:
-                got = self._call(question, mode, hold, tally, repeated)
+                try:
+                    hold = self.budget.reserve(estimate, question.limit)
+                except BudgetExceeded:
+                    if not was_begun:
+                        self._replies.give_up(question.namespace, question.key)
+                    raise
+                dropped = self._dropped
+                got = self._call(question, mode, dropped, hold, tally, repeated)
                 if isinstance(got, Reply):
                     self._learn(question, mode, unsure)
                     return self._replies.put(question.namespace, got)
                 retry = tries < self._settings.retries and got.wait <= MOST_WAIT
                 if got.remedy == "adapt":
-                    again = got.parameter not in self._dropped
+                    again = got.parameter not in dropped
                     self._dropped |= {got.parameter}
                 elif got.remedy == "weaker" and got.sure:
                     mode, again = mode + 1, True
@@ -200,19 +210,20 @@ class ModelDoor:
                 if not again:
                     self._replies.give_up(question.namespace, question.key)
                     return self._give_up(got)
-                try:
-                    hold = self.budget.reserve(estimate, question.limit)
-                except BudgetExceeded:
-                    self._replies.give_up(question.namespace, question.key)
-                    raise
                 repeated = False
 
-    def _call(self, question: _Question, mode: int, hold: Hold, tally: _Tally, repeated: bool) -> Reply | Failure:
+    def _call(
+        self, question: _Question, mode: int, dropped: frozenset[str], hold: Hold, tally: _Tally, repeated: bool
+    ) -> Reply | Failure:
         """One call, timed and settled with the budget."""
         while (pause := self._not_before - time.monotonic()) > 0:
             time.sleep(pause)
         started = time.monotonic()
-        got = self._send(question, MODES[mode])
+        try:
+            got = self._send(question, MODES[mode], dropped)
+        except BaseException:  # whatever it is, other threads wait for what this call holds back
+            self.budget.settle(hold, hold.input_tokens, hold.output_tokens, failed=True, estimated=True)
+            raise
         latency = int((time.monotonic() - started) * 1e6)
         if isinstance(got, Failure):
             used = (hold.input_tokens, hold.output_tokens) if got.may_cost else (0, 0)
@@ -233,7 +244,7 @@ class ModelDoor:
         tally.estimated |= estimated
         return got if isinstance(got, Failure) else msgspec.structs.replace(got, cost=cost, latency_us=latency)
 
-    def _send(self, question: _Question, mode: Mode) -> Reply | Failure:
+    def _send(self, question: _Question, mode: Mode, dropped: frozenset[str]) -> Reply | Failure:
         """One request on the wire. The whole of it, body included, has `timeout_seconds`."""
         import httpx2
         import openai
@@ -241,13 +252,15 @@ class ModelDoor:
         deadline = time.monotonic() + self._settings.timeout_seconds
         completions = self._client.chat.completions.with_streaming_response
         try:
-            with completions.create(**self._request(question, mode)) as response:
+            with completions.create(**self._request(question, mode, dropped)) as response:
                 body = bytearray()
                 for chunk in response.iter_bytes():
                     body += chunk
                     if time.monotonic() > deadline or len(body) > _BODY:
                         return self._timed_out()
             return reply_of_body(bytes(body), question.key, mode)
+        except httpx2.InvalidURL as error:
+            return Failure(f"HINDLAKE_MODEL_BASE_URL is no address: {error}", "stop")
         except openai.APIStatusError as error:
             wait = _wait_of(error.response.headers)
             return failure_of_status(error.status_code, error.response.text, wait, mode, self._proven)
@@ -263,11 +276,11 @@ class ModelDoor:
         said = f"no whole reply in {self._settings.timeout_seconds:g} seconds"
         return Failure(said, "again", may_cost=True, endpoint="fails")
 
-    def _request(self, question: _Question, mode: Mode) -> dict[str, Any]:
+    def _request(self, question: _Question, mode: Mode, dropped: frozenset[str]) -> dict[str, Any]:
         messages = [{"role": message["role"], "content": message["content"]} for message in question.messages]
         request: dict[str, Any] = {"model": self._settings.name, "messages": messages}
-        request["max_completion_tokens" if "max_tokens" in self._dropped else "max_tokens"] = question.limit
-        if "temperature" not in self._dropped:
+        request["max_completion_tokens" if "max_tokens" in dropped else "max_tokens"] = question.limit
+        if "temperature" not in dropped:
             request["temperature"] = 0
         if mode == "json_schema":
             shape = {"name": question.name, "schema": question.schema, "strict": True}
@@ -332,7 +345,7 @@ class ModelDoor:
                 weakref.finalize(self, http.close)
                 client = openai.OpenAI(
                     base_url=self._settings.base_url,
-                    api_key=self._settings.api_key.get_secret_value() or "none",
+                    api_key=self._settings.api_key.get_secret_value().strip() or "none",
                     timeout=self._settings.timeout_seconds,
                     max_retries=0,
                     http_client=http,
@@ -344,6 +357,8 @@ class ModelDoor:
         url = self._settings.base_url
         if not url:
             raise ModelError("no model is set: set HINDLAKE_MODEL_BASE_URL, such as http://127.0.0.1:8080/v1")
+        if not self._settings.api_key.get_secret_value().strip().isascii():
+            raise ModelError("HINDLAKE_MODEL_API_KEY holds characters that no key has: copy it anew")
         if self._settings.calls == "off" and not _is_loopback(url):
             raise ModelError(
                 f"calls to models are off, so {url} is not asked (this machine's own addresses are allowed): set "

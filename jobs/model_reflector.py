@@ -65,6 +65,13 @@ class ModelReflector:
         """What the run may use and has used."""
         return self._door.budget
 
+    def share(self, parts: int) -> ModelReflector:
+        """This reflector with one of so many equal parts of what is left of the budget, for another process."""
+        copy = ModelReflector.__new__(ModelReflector)
+        copy.__dict__.update(self.__dict__)
+        copy._door = self._door.with_budget(self.budget.share(parts))
+        return copy
+
     def reflect(self, group: TraceGroup) -> Reflection:
         """Lessons and statements of the fresh traces of a group, each compared with a run that ended otherwise.
 

@@ -85,8 +85,8 @@ def _read_at(text: str, start: int) -> Found:
 def clean_text(text: str) -> str:
     """A text without NUL and without halves of surrogate pairs, which no table can hold.
 
-    >>> clean_text("a\\x00b\\ud800c")
-    'abï¿½c'
+    >>> ascii(clean_text("a\\x00b\\ud800c"))
+    "'ab\\\\ufffdc'"
     """
     return _SURROGATES.sub("\ufffd", text.replace("\x00", ""))
 

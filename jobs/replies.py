@@ -123,7 +123,7 @@ class LakeReplies:
         self._lake.delete([_path(namespace, key, "open")])
 
     def unanswered(self, namespace: str) -> int:
-        """Calls that have begun and have no reply: in flight now, or lost with their process and to be paid for again."""
+        """Calls that have begun and have no reply: in flight now, or lost with their process and to be paid again."""
         names = self._lake.names(namespace_path(namespace, "replies"))
         answered = {name.removesuffix(".json") for name in names if name.endswith(".json")}
         return sum(name.endswith(".open") and name.removesuffix(".open") not in answered for name in names)

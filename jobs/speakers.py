@@ -15,7 +15,7 @@ Speaker = Literal["user", "agent", "tool", "web", "operator"]
 #: Tools that bring in what strangers wrote.
 _WEB = re.compile(
     r"(?:^|[^a-z])(?:web|url|http|https|browser?|browse|browsing|crawl(?:er)?|scrape[r]?|internet|google|bing|"
-    r"duckduckgo|wikipedia|arxiv|page|visit|fetch|surf(?:er|ing)?)(?:[^a-z]|$)"
+    r"duckduckgo|wikipedia|arxiv|page|visit|fetch|surf(?:er|ing)?|curl|wget)(?:[^a-z]|$)"
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ROLES: dict[str, Speaker] = {"user": "user", "agent": "agent", "tool": "tool", "system": "operator"}

