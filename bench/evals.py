@@ -53,7 +53,8 @@ def measure(name: str, data: Path, cache: Path, settings: Settings, every: int) 
             for document, vector in zip(case.documents, vectors, strict=True):
                 speaker = [document.speaker] if document.speaker else []
                 rows.append({"namespace": f"case{number}", "id": document.id, "seq": 1, "kind": "fact",
-                             "state": "active", "text": document.text, "entities": speaker, "vector": vector})  # fmt: skip
+                             "state": "active",
+                             "text": document.text, "entities": speaker, "vector": vector})  # fmt: skip
         tables.upsert(table_of(rows, "memories"))
         tables.index()
         built = time.perf_counter() - started
@@ -61,9 +62,10 @@ def measure(name: str, data: Path, cache: Path, settings: Settings, every: int) 
         total = sum(len(case.questions) for case in cases)
         for number, case in enumerate(cases):
             filter = Filter((f"case{number}",))
-            for question, vector in zip(case.questions, embedder.queries([q.text for q in case.questions]), strict=True):
-                start = time.perf_counter()
-                hits = find(tables, embedder, question.text, filter, settings.search, datetime.now(UTC), TOP, vector=vector)
+            asked = embedder.queries([question.text for question in case.questions])
+            for question, vector in zip(case.questions, asked, strict=True):
+                start, now = time.perf_counter(), datetime.now(UTC)
+                hits = find(tables, embedder, question.text, filter, settings.search, now, TOP, vector=vector)
                 times.append(time.perf_counter() - start)
                 found = [hit.row["id"] for hit in hits]
                 empty += not found

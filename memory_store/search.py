@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 #: What ranking needs to know of a candidate.
-_RANKING = ("text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence", "strength", "valid_from",
-            "added_at")
+_RANKING = ("text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence", "strength",
+            "valid_from", "added_at")  # fmt: skip
 #: How many times more candidates the text leg supplies: their cosines are computed, the other way round can't be.
-_TEXT_MORE = 4
+_TEXT_MORE = 2
 #: A cosine this close above "unrelated" is noise, and no share of anything.
 _LEAST_SPAN = 0.02
 
@@ -67,8 +68,10 @@ def find(
         return []
     if vector is None:
         vector = embedder.queries([query])[0]
-    near = tables.vector_leg(vector, filter, settings.candidates, _RANKING)
-    worded = tables.text_leg(query, filter, settings.candidates * _TEXT_MORE, (*_RANKING, "vector"))
+    with ThreadPoolExecutor(1) as pool:
+        words = pool.submit(tables.text_leg, query, filter, settings.candidates * _TEXT_MORE, (*_RANKING, "vector"))
+        near = tables.vector_leg(vector, filter, settings.candidates, _RANKING)
+        worded = words.result()
     stored = {candidate.id for candidate in (*near, *worded)}
     fresh = _fresh(tables, filter, [row for row in overlay if matches(row, filter) and row["id"] not in stored])
     legs = _legs(query, vector, near, worded, fresh, embedder, settings)

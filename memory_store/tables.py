@@ -6,6 +6,7 @@ primary key must be, since it can't have two columns; and `words`, what the full
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,13 +39,17 @@ FOLDS = "folds"
 _MERGE_ROWS = 50_000
 #: Ids of one condition.
 _IDS = 2_000
-#: Up to this many candidates, an exact scan is fast, and an index would lose some of them.
+#: Above this many rows vectors get an index; an exact scan of fewer is fast.
 EXACT_ROWS = 50_000
+#: Where a filter leaves no more than this many rows, they are scanned exactly, index or not.
+EXACT_MATCHES = 2_000
+#: Partitions of the vector index that are probed when all rows pass.
+_PROBES = 20
 #: Up to this many rows, filters are fast without an index.
 SCAN_ROWS = 10_000
 #: Above this share of rows, and this many, that no index has yet, `index` lets the indexes catch up.
 _UNINDEXED_SHARE = 0.1
-_UNINDEXED_ROWS = 1_000
+_UNINDEXED_ROWS = 256
 _TRIES = 8
 
 _TREES = ("key", "id", "subject", "task_type", "tool", "error_code", "valid_from", "valid_to")
@@ -194,9 +199,11 @@ class Tables:
             query = table.search(vector, vector_column_name="vector", query_type="vector")
             query = query.distance_type("cosine").where(condition).select([*names, "_distance"]).limit(limit)
             if _has_vector_index(table):
-                # An index loses most of what a selective filter leaves, and an exact scan of that is fast.
-                exact = table.count_rows(condition) <= EXACT_ROWS
-                query = query.bypass_vector_index() if exact else query.nprobes(20).refine_factor(2)
+                # The fewer rows pass a filter, the more of the index's partitions hold none of the nearest.
+                matching = table.count_rows(condition)
+                probes = round(_PROBES * math.sqrt(table.count_rows() / max(matching, 1)))
+                exact = matching <= EXACT_MATCHES
+                query = query.bypass_vector_index() if exact else query.nprobes(probes).refine_factor(2)
             return query.to_arrow()
 
         found = self._read(MEMORIES, search)
@@ -243,7 +250,8 @@ class Tables:
             wanted["vector"] = IvfSq(distance_type="cosine")
         self._make_indexes(wanted)
         behind = max(
-            (stats.num_unindexed_rows for name in self._index_names() if (stats := table.index_stats(name))), default=0
+            (stats.num_unindexed_rows for index in table.list_indices() if (stats := table.index_stats(index.name))),
+            default=0,
         )
         if behind > min(max(rows * _UNINDEXED_SHARE, _UNINDEXED_ROWS), EXACT_ROWS):
             self._write(MEMORIES, lambda table: table.optimize())
@@ -253,9 +261,6 @@ class Tables:
         for column, config in wanted.items():
             if column not in present:
                 self._write(MEMORIES, partial(_make_index, column=column, config=config))
-
-    def _index_names(self) -> list[str]:
-        return [index.name for index in self._table(MEMORIES).list_indices()]
 
     # The door to LanceDB
 
@@ -327,8 +332,11 @@ def _schema(dim: int) -> pa.Schema:
 
     own = {"namespace": False, "id": False}
     fields = [
-        pa.field(field.name, pa.list_(pa.float32(), dim) if field.name == "vector" else field.type,
-                 nullable=own.get(field.name, True))
+        pa.field(
+            field.name,
+            pa.list_(pa.float32(), dim) if field.name == "vector" else field.type,
+            nullable=own.get(field.name, True),
+        )
         for field in arrow_schema(MEMORIES)
     ]
     return pa.schema([pa.field("key", pa.string(), nullable=False), *fields, pa.field("words", pa.string())])

