@@ -2,10 +2,12 @@
 
     python bench/log.py [--json] [--events 40000] [--threads-events 20000] [--kills 40] [--flat-events 200000]
 
-One tool-call event of about 450 bytes: arguments and result as dicts, screening on, one write to the spool, the
-background thread rolling into Parquet meanwhile. Beside it in the same run, in turns: an OpenTelemetry span with the
-same content (start, attributes, end; batch processor, an exporter that drops) and `logging` through a QueueHandler
-with a listener. Then sustained rates, memory over many events, and the kill test.
+One tool-call event of about 450 bytes, screening on, one write to the spool, the background thread rolling into
+Parquet meanwhile. `caller`: arguments and result as the texts that a model and a tool hand over; `caller_objects`: the
+same as nested dicts, which have to be encoded faithfully first. Beside it in the same run, in turns: an OpenTelemetry
+span (start and end, batch processor, an exporter that drops), the same span with the event's content, and `logging`
+through a QueueHandler with a listener. Then sustained rates, memory over many events, and the kill test. `load` is the
+machine's load average: above the number of cores, compare columns, not microseconds.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import json
 import logging
 import logging.handlers
+import os
 import queue
 import resource
 import subprocess
@@ -36,6 +39,7 @@ RESULT = {
     "items": [{"sku": "A-1", "n": 2}, {"sku": "B-7", "n": 1}],
     "note": "Held at the customs office since Monday",
 }
+ARGUMENTS_TEXT, RESULT_TEXT = json.dumps(ARGUMENTS), json.dumps(RESULT)
 ROUNDS = 8
 KILL_WRITERS = Path(__file__).parents[1] / "tests" / "sdk" / "kill_writers.py"
 
@@ -107,7 +111,7 @@ def rate(recorder: Recorder, threads: int, events: int) -> int:
     def log() -> None:
         task = recorder.task("bench")
         for _ in range(events // threads):
-            task.tool_call("get_order", arguments=ARGUMENTS, result=RESULT, latency_us=1_234)
+            task.tool_call("get_order", arguments=ARGUMENTS_TEXT, result=RESULT_TEXT, latency_us=1_234)
 
     workers = [threading.Thread(target=log) for _ in range(threads)]
     start = time.perf_counter()
@@ -154,12 +158,21 @@ def main() -> None:
         task = recorder.task("bench", task_type="logistics", subject="user:42", conversation_id="c-12")
 
         def log() -> object:
+            return task.tool_call("get_order", arguments=ARGUMENTS_TEXT, result=RESULT_TEXT, latency_us=1_234)
+
+        def log_objects() -> object:
             return task.tool_call("get_order", arguments=ARGUMENTS, result=RESULT, latency_us=1_234)
 
         span, end_span = span_call()
         bare, end_bare = bare_span_call()
         handler, end_handler = queue_call()
-        calls = {"caller": log, "otel_span": bare, "otel_span_with_content": span, "queue_handler": handler}
+        calls = {
+            "caller": log,
+            "caller_objects": log_objects,
+            "otel_span": bare,
+            "otel_span_with_content": span,
+            "queue_handler": handler,
+        }
         took: dict[str, list[int]] = {name: [] for name in calls}
         for call in calls.values():
             timed(call, 500)
@@ -168,13 +181,13 @@ def main() -> None:
         for _ in range(ROUNDS):
             for name, call in calls.items():
                 took[name] += timed(call, options.events // ROUNDS)
-                if name == "caller":
+                if name.startswith("caller"):
                     left = recorder.status()
                     size = left.waiting_bytes // left.waiting_events if left.waiting_events else size
                     recorder.flush(60)
         for end in (end_span, end_bare, end_handler):
             end()
-        report: dict[str, object] = {"event_bytes": size}
+        report: dict[str, object] = {"event_bytes": size, "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
         for name, each in took.items():
             report |= {f"{name}_p50_us": percentile(each, 0.5), f"{name}_p99_us": percentile(each, 0.99)}
         rates = {}

@@ -26,9 +26,10 @@ class Rule:
     check: Callable[[str], bool] | None = None
 
 
+# Letters of a trigger must not be found in ids by chance: those are 26 of 0-9 and a-z in every event.
 def _rule(name: str, triggers: str, pattern: str, check: Callable[[str], bool] | None = None) -> Rule:
     # ASCII: a Chinese character beside a number is no letter of it.
-    return Rule(name, tuple(triggers.split()), re.compile(pattern, re.ASCII), check)
+    return Rule(name, tuple(trigger.replace("<sp>", " ") for trigger in triggers.split()), re.compile(pattern, re.ASCII), check)
 
 
 _START = r"(?<![A-Za-z0-9])"
@@ -48,7 +49,7 @@ CURSOR = re.compile(r"(?i)(?:page|next|continu(?:e|ation)|sync|cursor|prev(?:iou
 #: Values that say there is no secret here.
 _PLACEHOLDER = re.compile(
     r"(?is)\s*(?:|none|null|nil|true|false|undefined|required|optional|redacted|string|str|\*+|x+|\.+|<[^>]*>|"
-    r"\$?\{.*\}|\$\(.*\)|\$\w+|%\w+%|\[masked:.*|os\.environ.*|process\.env.*)\s*"
+    r"\$?\{.*\}|\$\(.*\)|\$\w+|%\w+%|\[masked:.*|(?:your|my)[_ -].*|(?:os|process|request|self|config|settings|args)\.[a-z].*)\s*"
 )
 
 
@@ -114,9 +115,9 @@ _SET = (
     r"[\"']?\s{0,3}(?::=|=>|=|:|：)\s{0,3}"
     r"(?:\"(?P<a>(?:[^\"\\]|\\.){1,4000})\"|'(?P<b>(?:[^'\\]|\\.){1,4000})'|(?P<c>[^\s\"'\\,;&<>{}\[\]()，。；]{4,4000}))"
 )
-_PASS_TRIGGERS = "assw ASSW assW assph assPh ASSPH pwd Pwd PWD 密码 口令"
+_PASS_TRIGGERS = "assw ASSW assW assph assPh ASSPH pwd\" pwd' pwd= pwd: pwd： pwd<sp> Pwd PWD 密码 口令"
 _KEY_TRIGGERS = (
-    "ecret ECRET oken OKEN api_k apiK apik api-k ApiK API_K API-K Api-K API_k Api_k APIK APIk ss_k ssK ssk ss-k "
+    "ecret ECRET oken OKEN api_k apiK apik api-k ApiK API_K API-K Api-K API_k Api_k APIK APIk ss_k ssK esskey ss-k "
     "SS_K et_k etK et_K et-k ET_K te_k teK te-k TE_K ng_k ngK ng-k NG_K on_k onK on-k ON_K nt_k ntK nt-k NT_K th_k thK "
     "TH_K er_k erK ER_K redential REDENTIAL uthoriz UTHORIZ 密钥 令牌"
 )
