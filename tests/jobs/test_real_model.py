@@ -68,7 +68,7 @@ def test_a_real_model_reflects_and_nothing_that_it_makes_up_becomes_a_memory(url
         {"type": "outcome", "outcome": "failure"},
     ]
     events = [Event("default", "t1", f"e-{n}", n, now, **{"type": "message", **row}) for n, row in enumerate(rows)]
-    model = ModelSettings(base_url=url, calls="off", max_output_tokens=100, timeout_seconds=600)
+    model = ModelSettings(base_url=url, calls="off", max_output_tokens=64, timeout_seconds=600)
     reflector = ModelReflector(settings.model_copy(update={"model": model}))
     group = TraceGroup("g", (Trace("default", "t1", tuple(events)),))
     reflection = reflector.reflect(group)
