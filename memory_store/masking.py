@@ -71,7 +71,8 @@ class Mask:
         """Mask the fields of an event in place, add to its `masked`, and return how many things were masked."""
         total = 0
         for name in FIELDS:
-            if (value := getattr(event, name)) and (self.suspects(value.encode("utf-8", "surrogatepass")) or "\\u" in value):
+            value = getattr(event, name)
+            if value and (self.suspects(value.encode("utf-8", "surrogatepass")) or "\\u" in value):
                 masked, count = self.json(value) if value[0] in "{[" else self.text(value)
                 if count:
                     setattr(event, name, masked)
