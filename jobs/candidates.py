@@ -99,10 +99,19 @@ class Reflector(Protocol):
         """Name and version, such as "rules@1"; a new version may reflect on the same traces again."""
         ...
 
+    @property
+    def concurrency(self) -> int:
+        """Groups that it may be given at once."""
+        ...
+
+    def share(self, parts: int) -> Reflector:
+        """The same reflector with its part of what a run may spend, for one of `parts` workers."""
+        ...
+
     def reflect(self, group: TraceGroup) -> Reflection:
         """Lessons of the fresh traces of a group.
 
-        Raises `BudgetExceeded` when the run's ceiling is reached; any other failure of one group is returned in
-        `Reflection.error`.
+        Raises `BudgetExceeded` when the run's ceiling is reached, and `ModelError` when the model can't be asked at
+        all; any other failure of one group is returned in `Reflection.error`.
         """
         ...

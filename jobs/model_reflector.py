@@ -65,6 +65,11 @@ class ModelReflector:
         """What the run may use and has used."""
         return self._door.budget
 
+    @property
+    def concurrency(self) -> int:
+        """As many groups at once as requests may be in flight."""
+        return self._settings.concurrency
+
     def share(self, parts: int) -> ModelReflector:
         """This reflector with one of so many equal parts of what is left of the budget, for another process."""
         copy = ModelReflector.__new__(ModelReflector)

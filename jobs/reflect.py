@@ -14,6 +14,7 @@ from datetime import timedelta
 from ..memory_store import runs
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import embedder_named
+from ..memory_store.errors import ModelError
 from ..memory_store.generations import ensure, open_tables
 from ..memory_store.ids import derive_id
 from ..memory_store.inbox import Row
@@ -26,7 +27,6 @@ from .propose import Proposer
 from .reflect_shard import ShardResult, ShardTask, reflect_shard
 from .rules.attributes import holds_many
 from .shards import Engine, choose_engine, map_shards
-
 
 #: What every report counts, zero or not.
 COUNTS = (
@@ -75,7 +75,8 @@ def reflect(
     """Reflect on every trace that is ready, in the namespaces named, or in all.
 
     `progress` is called with traces done and traces in all. With `dry_run` nothing is written, and the decisions are
-    in the report. Raises when the lake, the store or Ray fail; a trace that fails is a row with its reason.
+    in the report. Raises when the lake, the store, Ray or the model's endpoint fail; what was done until then is kept.
+    A trace that fails is a row with its reason, and the next run tries it again.
     """
     report = ReflectReport(runs.new_run_id())
     for namespace in lake.namespaces() if namespaces is None else namespaces:
@@ -110,6 +111,8 @@ class _Run:
             reflector=reflector.name,
         )
         self.engine = engine
+        #: Why the model could not be asked at all
+        self.failure = ""
 
     def work(self, dry_run: bool, progress: Callable[[int, int], None]) -> None:
         generation = ensure(self.lake, self.settings, self.clock)
@@ -137,8 +140,11 @@ class _Run:
         proposer.catch_up()
         tables.index()
         self.record.ended_at = self.clock.now()
-        self.record.status = "stopped" if self.report.stopped else "done"
+        self.record.status = "failed" if self.failure else "stopped" if self.report.stopped else "done"
+        self.record.error = self.failure
         runs.write_run(self.lake, self.record)
+        if self.failure:
+            raise ModelError(self.failure)
 
     def _take(self, result: ShardResult, proposer: Proposer, pending: list[Row], dry_run: bool) -> None:
         """Decide on what one shard gave, then keep what was said, and last the gate rows that say it is done."""
@@ -149,6 +155,7 @@ class _Run:
             holds_many=holds_many,
             dry_run=dry_run,
         )
+        self.failure = self.failure or result.failure
         counts = Counter(result.counts)
         counts.update(outcome.counts)
         self.report.decisions += outcome.rows
@@ -174,9 +181,11 @@ class _Run:
         engine = choose_engine(self.settings, self.engine, total)
         self.report.engine = engine
         now, run_id = self.clock.now(), self.report.run_id
+        packed = shards(groups, self.settings.jobs.shard_traces)
+        # Workers can't see what the others spend, so each has its share of the ceiling.
+        reflector = self.reflector.share(len(packed)) if engine == "ray" and packed else self.reflector
         tasks = [
-            ShardTask(self.settings, self.namespace, tuple(some), self.reflector, embedder, now, run_id)
-            for some in shards(groups, self.settings.jobs.shard_traces)
+            ShardTask(self.settings, self.namespace, tuple(some), reflector, embedder, now, run_id) for some in packed
         ]
         done = 0
         progress(0, total)
@@ -186,7 +195,7 @@ class _Run:
             yield placed.result
             done += len(placed.result.gate)
             progress(done, total)
-            if placed.result.stopped:
+            if placed.result.failure or (placed.result.stopped and engine == "loop"):
                 return
 
     def _write(self, table: str, rows: list[Row]) -> None:

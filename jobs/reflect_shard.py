@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 
 from ..memory_store.clock import END_OF_TIME
 from ..memory_store.embedders import Embedder, embedder_named
 from ..memory_store.episodes import episode_rows
-from ..memory_store.errors import BudgetExceeded
+from ..memory_store.errors import BudgetExceeded, ModelError
 from ..memory_store.events import Trace
 from ..memory_store.ids import derive_id
 from ..memory_store.inbox import Row
@@ -47,59 +48,88 @@ class ShardResult:
     refusals: list[Row] = field(default_factory=list)
     episodes: list[Row] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    #: Whether the budget was reached; groups from there on have no gate row
+    #: Whether the budget was reached; groups that could not be paid for have no gate row
     stopped: bool = False
+    #: Why the model can't be asked at all; empty if it can
+    failure: str = ""
 
 
 def reflect_shard(task: ShardTask) -> ShardResult:
-    """Work on one shard, in whatever process this is."""
+    """Work on one shard, in whatever process this is.
+
+    Groups are reflected on side by side, as many as the reflector bears; the result does not depend on it.
+    """
     lake = Lake.open(task.settings)
+    ids = [id for group in task.groups for id in (*group.fresh, *group.known)]
+    paths = sorted({path for group in task.groups for path in group.paths})
+    traces = {trace.trace_id: trace for trace in read_traces(lake, task.namespace, ids, paths)}
+    looks = [_look(task, group, traces) for group in task.groups]
+    with ThreadPoolExecutor(max(1, task.reflector.concurrency)) as pool:
+        reflections = list(pool.map(lambda look: _reflect(task.reflector, look), looks))
     result = ShardResult()
-    for group in task.groups:
-        traces = {
-            trace.trace_id: trace
-            for trace in read_traces(lake, task.namespace, (*group.fresh, *group.known), group.paths)
-        }
-        fresh = [traces[id] for id in group.fresh if id in traces]
-        known = [traces[id] for id in group.known if id in traces]
-        try:
-            _reflect_group(task, group.key, fresh, known, result)
-        except BudgetExceeded:
-            result.stopped = True
-            break
+    for look, reflection in zip(looks, reflections, strict=True):
+        _add(task, look, reflection, result)
     embedder: Embedder = embedder_named(task.embedder, task.settings)
     embed_rows(embedder, result.candidates)
     embed_rows(embedder, result.episodes)
     return result
 
 
-def _reflect_group(task: ShardTask, key: str, fresh: list[Trace], known: list[Trace], result: ShardResult) -> None:
+@dataclass(frozen=True)
+class _Look:
+    """A group as the gate saw it."""
+
+    fresh: list[Trace]
+    gate: list[Row]
+    #: What is reflected on; None if the gate let nothing through
+    group: TraceGroup | None
+
+
+def _look(task: ShardTask, plan: GroupPlan, traces: dict[str, Trace]) -> _Look:
+    fresh = [traces[id] for id in plan.fresh if id in traces]
+    known = [traces[id] for id in plan.known if id in traces]
     rows = gate(fresh, task.settings.gate, at=task.now, run=task.run_id)
     chosen = {row["trace_id"] for row in rows if row["reflected"]}
-    if chosen:
-        others = [trace for trace in fresh if trace.trace_id not in chosen]
-        some = tuple(trace for trace in fresh if trace.trace_id in chosen)
-        reflection = _reflect(task.reflector, TraceGroup(key, some, (*known, *others)))
-        result.reflections.append(_reflection_row(task, some, reflection))
-        result.candidates += [_candidate_row(task, item, reflection) for item in reflection.candidates]
-        for refusal in reflection.refusals:
-            row = _candidate_row(task, refusal.candidate, reflection)
-            result.refusals.append({**row, "decision": "refuse", "reason": refusal.reason})
-        result.counts["failed"] += len(some) if reflection.error else 0
-        result.counts["reflected"] += 0 if reflection.error else len(some)
-    result.gate += rows
-    result.counts.update(traces=len(fresh), skipped=len(fresh) - len(chosen))
-    for trace in fresh:
-        result.episodes += episode_rows(trace, task.now)
+    if not chosen:
+        return _Look(fresh, rows, None)
+    others = [trace for trace in fresh if trace.trace_id not in chosen]
+    some = tuple(trace for trace in fresh if trace.trace_id in chosen)
+    return _Look(fresh, rows, TraceGroup(plan.key, some, (*known, *others)))
 
 
-def _reflect(reflector: Reflector, group: TraceGroup) -> Reflection:
+def _reflect(reflector: Reflector, look: _Look) -> Reflection | ModelError | None:
+    """What the reflector says, None where it was not asked, or why it can't be asked any more."""
+    if look.group is None:
+        return None
     try:
-        return reflector.reflect(group)
-    except BudgetExceeded:
-        raise
+        return reflector.reflect(look.group)
+    except ModelError as error:
+        return error
     except Exception as error:  # the boundary where one group's failure becomes a row
         return Reflection(error=f"{type(error).__name__}: {error}")
+
+
+def _add(task: ShardTask, look: _Look, said: Reflection | ModelError | None, result: ShardResult) -> None:
+    """Count a group in. Traces that nothing could be said of get no gate row, so that the next run tries again."""
+    if isinstance(said, ModelError):
+        result.stopped |= isinstance(said, BudgetExceeded)
+        if not isinstance(said, BudgetExceeded):
+            result.failure = result.failure or str(said)
+        return
+    chosen = look.group.fresh if look.group is not None else ()
+    failed = said is not None and bool(said.error)
+    result.gate += [row for row in look.gate if not (failed and row["reflected"])]
+    result.counts["failed" if failed else "reflected"] += len(chosen)
+    result.counts.update(traces=len(look.fresh), skipped=len(look.fresh) - len(chosen))
+    for trace in look.fresh:
+        result.episodes += episode_rows(trace, task.now)
+    if said is None:
+        return
+    result.reflections.append(_reflection_row(task, chosen, said))
+    result.candidates += [_candidate_row(task, item, said) for item in said.candidates]
+    for refusal in said.refusals:
+        row = _candidate_row(task, refusal.candidate, said)
+        result.refusals.append({**row, "decision": "refuse", "reason": refusal.reason})
 
 
 def _reflection_row(task: ShardTask, traces: tuple[Trace, ...], reflection: Reflection) -> Row:

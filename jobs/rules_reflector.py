@@ -49,6 +49,15 @@ class RulesReflector:
     #: A new version may reflect on the same traces again
     name: str = "rules@1"
 
+    @property
+    def concurrency(self) -> int:
+        """One group at a time: rules are all computing."""
+        return 1
+
+    def share(self, parts: int) -> RulesReflector:
+        """Itself: rules cost nothing."""
+        return self
+
     def reflect(self, group: TraceGroup) -> Reflection:
         """Statements and experiences of the fresh traces of a group; the known ones serve for contrast only."""
         kept: list[Candidate] = []

@@ -22,7 +22,7 @@ from hindlake.jobs.candidates import Candidate, Evidence, Reflection, Refusal, T
 from hindlake.jobs.reflect import ReflectReport, reflect
 from hindlake.jobs.rules_reflector import RulesReflector
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.errors import BudgetExceeded
+from hindlake.memory_store.errors import BudgetExceeded, ModelError
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.log import read_log
 from hindlake.memory_store.runs import last_runs
@@ -153,7 +153,12 @@ class Scripted:
 
     fail_on: str = ""
     stop_on: str = ""
+    unreachable_on: str = ""
     name: str = "scripted@1"
+    concurrency: int = 2
+
+    def share(self, parts: int) -> Scripted:
+        return self
 
     def reflect(self, group: TraceGroup) -> Reflection:
         trace = group.fresh[0]
@@ -161,6 +166,8 @@ class Scripted:
             raise ValueError("could not make sense of it")
         if self.stop_on and self.stop_on in trace.goal:
             raise BudgetExceeded("that would be too much")
+        if self.unreachable_on and self.unreachable_on in trace.goal:
+            raise ModelError("no one answers: check the endpoint")
         event = trace.events[0]
         evidence = (Evidence(trace.trace_id, event.event_id, event.content),)
         said = Candidate("rule", f"Lesson of {trace.trace_id}", evidence, trace.ended_at)
@@ -177,6 +184,17 @@ def test_a_group_on_which_the_reflector_fails_is_a_row_with_the_reason_and_the_o
     lake = Lake.open(settings)
     rows = [row for _, table in lake.read_tables(lake.names("ns=default/reflections")) for row in table.to_pylist()]
     assert [row["error"] for row in rows if row["error"]] == ["ValueError: could not make sense of it"]
+    again = run(settings, Scripted())
+    assert (again.counts["traces"], again.counts["reflected"], again.counts["added"]) == (1, 1, 1)
+
+
+def test_a_model_that_can_not_be_reached_fails_the_run_and_keeps_what_was_paid_for(settings: Settings) -> None:
+    with pytest.raises(ModelError, match="check the endpoint"):
+        run(settings, Scripted(unreachable_on="yen"))
+    (kept,) = last_runs(Lake.open(settings), "default")
+    assert (kept.status, kept.error) == ("failed", "no one answers: check the endpoint")
+    assert kept.counts["added"] > 0
+    assert run(settings, Scripted()).counts["traces"] == 9 - kept.counts["traces"]
 
 
 def test_a_run_that_reaches_its_budget_stops_cleanly_and_the_next_one_goes_on(settings: Settings) -> None:
