@@ -10,6 +10,7 @@ How it judges, so that the numbers can be held to account:
 | a retry or another tool that worked | 3 to 4 | .6 to .7 |
 | a failed and a successful run of one task, apart by their calls | 4 | .5 |
 | a user's correction | 3 to 4 | .45 to .6 |
+| another tool found what one did not | 3 | .6 |
 | tried in vain, asked in circles, values made up | 3 | .4 to .6 |
 | how a failed run ended | 3 | .3 to .35 |
 
@@ -30,7 +31,7 @@ from .rules.assumptions import assumption_of
 from .rules.attributes import is_secret
 from .rules.checks import refusal_reason
 from .rules.contrast import contrast_of
-from .rules.detours import detours_of
+from .rules.detours import detours_of, ways_round
 from .rules.endings import ending_of, objections_of
 from .rules.generalise import situation_of
 from .rules.lessons import Lesson, candidate_of
@@ -137,6 +138,7 @@ def _experiences(trace: Trace, fresh: Sequence[Trace], known: Sequence[Trace]) -
     lessons += objections_of(trace, situation, chinese)
     lessons += repairs_of(trace, situation, chinese)
     lessons += detours_of(trace, situation, chinese)
+    lessons += ways_round(trace, situation, chinese)
     if assumption := assumption_of(trace, situation, chinese):
         lessons.append(assumption)
     if not lessons and (ending := ending_of(trace, situation, chinese)):

@@ -152,6 +152,8 @@ class Story:
         with self._recorder.task(goal, task_type="travel", subject="user:ada") as task:
             task.user(goal)
             self._later()
+            task.tool_call("get_profile", arguments={"user": "ada"}, result={"home": "Oslo"})
+            self._later()
             task.tool_call("search_direct", arguments={"from": "OSL", "to": "OPO"}, result=[])
             self._later()
             task.tool_call(
