@@ -156,4 +156,3 @@ def _text(content: Any) -> str:
     if isinstance(content, dict):
         return json.dumps(content, ensure_ascii=False)
     return content if isinstance(content, str) else ""
-

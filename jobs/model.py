@@ -233,9 +233,7 @@ class ModelDoor:
                 tokens = (hold.input_tokens, estimate_tokens(got.content))
                 got = msgspec.structs.replace(got, input_tokens=tokens[0], output_tokens=tokens[1])
             used, estimated = (got.input_tokens, got.output_tokens), got.estimated
-        cost = self.budget.settle(
-            hold, *used, failed=isinstance(got, Failure), estimated=estimated, repeated=repeated
-        )
+        cost = self.budget.settle(hold, *used, failed=isinstance(got, Failure), estimated=estimated, repeated=repeated)
         tally.input_tokens += used[0]
         tally.output_tokens += used[1]
         tally.cost += cost

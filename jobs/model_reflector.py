@@ -135,9 +135,7 @@ class ModelReflector:
                 {"role": "system", "content": self._prompt.text},
                 {"role": "user", "content": said + "\nNow answer with the JSON object."},
             ]
-            answer = self._door.ask(
-                messages, ReflectReply, namespace=trace.namespace, prompt_hash=self._prompt_hash
-            )
+            answer = self._door.ask(messages, ReflectReply, namespace=trace.namespace, prompt_hash=self._prompt_hash)
             work.take(trace, answer, number, count, told.left_out)
             if answer.too_long:
                 return items, True

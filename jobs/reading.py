@@ -121,8 +121,10 @@ def _read_item(data: Any, schema: type[M]) -> M | str:
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)
     wrong = {problem["loc"][0] for problem in problems if problem["loc"]}
-    if isinstance(data, dict) and wrong and all(
-        name in schema.model_fields and not schema.model_fields[str(name)].is_required() for name in wrong
+    if (
+        isinstance(data, dict)
+        and wrong
+        and all(name in schema.model_fields and not schema.model_fields[str(name)].is_required() for name in wrong)
     ):
         try:
             return schema.model_validate({name: value for name, value in data.items() if name not in wrong})

@@ -122,11 +122,14 @@ def _cap(event: Event, caps: tuple[int, int]) -> int:
 
 def _least(trace: Trace, caps: tuple[int, int]) -> int:
     """Tokens that a trace has at least when its texts are shortened so."""
-    return sum(
-        min(len(text), _cap(event, caps))
-        for event in trace.events
-        for text in (event.content, event.arguments, event.result)
-    ) // 3
+    return (
+        sum(
+            min(len(text), _cap(event, caps))
+            for event in trace.events
+            for text in (event.content, event.arguments, event.result)
+        )
+        // 3
+    )
 
 
 def _matters(event: Event) -> bool:

@@ -1,7 +1,7 @@
 """Replies of the model, kept verbatim, so that asking the same again costs nothing (N1, N7).
 
-    ns=<namespace>/replies/<id>.json     one reply
-    ns=<namespace>/replies/<id>.open     a call that has begun; without a reply beside it, it is in flight or was killed
+ns=<namespace>/replies/<id>.json     one reply
+ns=<namespace>/replies/<id>.open     a call that has begun; without a reply beside it, it is in flight or was killed
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def _find(label: str, quote: str, source: Source) -> tuple[Event, Voice, str] | 
     event = source.events.get(label.strip().strip("[]").split(" ")[0])
     if event is None:
         return f"it names no event of the trace: {label[:40]!r}" if label.strip() else "it names no event"
-    pieces = [re.escape(piece) for piece in _GAP.split(neutral(unicodedata.normalize("NFC", quote)).strip(" |\n\"“”"))]
+    pieces = [re.escape(piece) for piece in _GAP.split(neutral(unicodedata.normalize("NFC", quote)).strip(' |\n"“”'))]
     pieces = [piece for piece in pieces if piece]
     if not pieces:
         return "it quotes nothing"

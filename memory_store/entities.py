@@ -33,29 +33,48 @@ class Entity:
 
 #: Patterns in order of precedence: what one has taken, a later one doesn't touch. None uses nested repetition.
 _PATTERNS: tuple[tuple[EntityKind, re.Pattern[str]], ...] = (
-    ("url", re.compile(
-        r"\b(?:https?|s3|ftp|wss?|postgres(?:ql)?|mysql|redis|mongodb)://[^\s<>\"'`，。；、）)\]]{1,300}", re.A
-    )),
+    (
+        "url",
+        re.compile(
+            r"\b(?:https?|s3|ftp|wss?|postgres(?:ql)?|mysql|redis|mongodb)://[^\s<>\"'`，。；、）)\]]{1,300}", re.A
+        ),
+    ),
     ("email", re.compile(r"(?<![\w.+-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,4}", re.A)),
-    ("file", re.compile(
-        r"(?<![\w/.])(?:~|\.{1,2}|/[\w.-]{1,64}|[A-Za-z]:)?(?:[/\\][\w.@-]{1,64}){1,12}/?"
-        r"|(?<![\w/.-])(?:[\w.-]{1,64}/){0,12}[A-Za-z_][\w-]{0,63}\.(?:py|pyi|js|ts|tsx|jsx|java|go|rs|rb|php|c|cc|cpp|h|hpp|cs|swift|kt|sh|"
-        r"sql|md|txt|csv|tsv|json|jsonl|ya?ml|toml|ini|cfg|conf|xml|html?|css|log|pdf|docx?|xlsx?|pptx?|png|jpe?g|gif|"
-        r"svg|zip|gz|tar|parquet|ipynb|lock|env|exe|dll|so|whl)\b", re.A
-    )),
-    ("error", re.compile(
-        r"\b(?:E[A-Z]{4,20}|[A-Z][A-Za-z0-9]{1,40}(?:Error|Exception|Timeout|Warning|Failure)|"
-        r"(?:ERR|SIG)_?[A-Z][A-Z0-9_]{2,30}|[45]\d\d(?= (?:error|status|Not Found|Forbidden|Unauthorized|Bad|Too|"
-        r"Internal|Service|Gateway)))(?![A-Za-z0-9_])", re.A
-    )),
-    ("identifier", re.compile(  # letters and digits mixed: ORD-12345, HAT017, sofia_kim_7287, #W123, uuids, hashes
-        r"(?<![\w-])#?(?=[\w-]{0,60}\d)(?=[\w-]{0,60}[A-Za-z])[A-Za-z0-9]{1,40}(?:[_-][A-Za-z0-9]{1,40}){0,7}(?![\w-])"
-        r"|(?<![\w-])#\d{2,12}\b|(?<![\w.,-])\d{6,20}(?![\w.,-])", re.A
-    )),
-    ("code", re.compile(  # snake_case, dotted.names, camelCase, CamelCase, CONSTANT_NAMES, kebab-case-names
-        r"(?<![\w.])[A-Za-z_]{2,40}(?:\.[A-Za-z_]{2,40}){1,5}\b(?!\.\w)|\b[a-zA-Z]{1,40}(?:_[a-zA-Z0-9]{1,40}){1,7}\b"
-        r"|\b[a-z]{2,30}[A-Z][a-z]{1,30}(?:[A-Z][a-z]{1,30}){0,4}\b|\b[A-Z][a-z]{1,30}(?:[A-Z][a-z]{1,30}){1,4}\b", re.A
-    )),
+    (
+        "file",
+        re.compile(
+            r"(?<![\w/.])(?:~|\.{1,2}|/[\w.-]{1,64}|[A-Za-z]:)?(?:[/\\][\w.@-]{1,64}){1,12}/?"
+            r"|(?<![\w/.-])(?:[\w.-]{1,64}/){0,12}[A-Za-z_][\w-]{0,63}\.(?:py|pyi|js|ts|tsx|jsx|java|go|rs|rb|php|c|cc|cpp|h|hpp|cs|swift|kt|sh|"
+            r"sql|md|txt|csv|tsv|json|jsonl|ya?ml|toml|ini|cfg|conf|xml|html?|css|log|pdf|docx?|xlsx?|pptx?|png|jpe?g|gif|"
+            r"svg|zip|gz|tar|parquet|ipynb|lock|env|exe|dll|so|whl)\b",
+            re.A,
+        ),
+    ),
+    (
+        "error",
+        re.compile(
+            r"\b(?:E[A-Z]{4,20}|[A-Z][A-Za-z0-9]{1,40}(?:Error|Exception|Timeout|Warning|Failure)|"
+            r"(?:ERR|SIG)_?[A-Z][A-Z0-9_]{2,30}|[45]\d\d(?= (?:error|status|Not Found|Forbidden|Unauthorized|Bad|Too|"
+            r"Internal|Service|Gateway)))(?![A-Za-z0-9_])",
+            re.A,
+        ),
+    ),
+    (
+        "identifier",
+        re.compile(  # letters and digits mixed: ORD-12345, HAT017, sofia_kim_7287, #W123, uuids, hashes
+            r"(?<![\w-])#?(?=[\w-]{0,60}\d)(?=[\w-]{0,60}[A-Za-z])[A-Za-z0-9]{1,40}(?:[_-][A-Za-z0-9]{1,40}){0,7}(?![\w-])"
+            r"|(?<![\w-])#\d{2,12}\b|(?<![\w.,-])\d{6,20}(?![\w.,-])",
+            re.A,
+        ),
+    ),
+    (
+        "code",
+        re.compile(  # snake_case, dotted.names, camelCase, CamelCase, CONSTANT_NAMES, kebab-case-names
+            r"(?<![\w.])[A-Za-z_]{2,40}(?:\.[A-Za-z_]{2,40}){1,5}\b(?!\.\w)|\b[a-zA-Z]{1,40}(?:_[a-zA-Z0-9]{1,40}){1,7}\b"
+            r"|\b[a-z]{2,30}[A-Z][a-z]{1,30}(?:[A-Z][a-z]{1,30}){0,4}\b|\b[A-Z][a-z]{1,30}(?:[A-Z][a-z]{1,30}){1,4}\b",
+            re.A,
+        ),
+    ),
     ("quoted", re.compile(r"[《「『【]([^》」』】\n]{1,40})[》」』】]")),
 )
 _CAPITALS = re.compile(
@@ -88,20 +107,24 @@ SURNAMES = (
 )
 _CHINESE = (
     # a surname with a title
-    re.compile(rf"[{SURNAMES}][\u4e00-\u9fff]{{0,2}}?(?:先生|女士|小姐|经理|老师|医生|总监|主任|教授|师傅|同学|律师|阿姨|叔叔|工)"
-               r"(?![\u4e00-\u9fff]?(?:作|具|程))"),
+    re.compile(
+        rf"[{SURNAMES}][\u4e00-\u9fff]{{0,2}}?(?:先生|女士|小姐|经理|老师|医生|总监|主任|教授|师傅|同学|律师|阿姨|叔叔|工)"
+        r"(?![\u4e00-\u9fff]?(?:作|具|程))"
+    ),
     # someone is introduced
-    re.compile(rf"(?:我叫|名叫|叫做|名字是|名字叫|姓名[是为:：]|同事|朋友|客户|联系人[是为:：]?)\s?"
-               rf"((?:欧阳|司马|上官|诸葛|[{SURNAMES}])[\u4e00-\u9fff]{{1,2}}?)(?=[,，。.!！?？、;；:：\s的是在说和也]|$)"),
+    re.compile(
+        rf"(?:我叫|名叫|叫做|名字是|名字叫|姓名[是为:：]|同事|朋友|客户|联系人[是为:：]?)\s?"
+        rf"((?:欧阳|司马|上官|诸葛|[{SURNAMES}])[\u4e00-\u9fff]{{1,2}}?)(?=[,，。.!！?？、;；:：\s的是在说和也]|$)"
+    ),
     # a place or organisation by its ending; what leads up to it is cut off by `_LEADING`
-    re.compile(r"([\u4e00-\u9fff]{2,12}?(?:公司|集团|银行|医院|大学|学院|中学|小学|酒店|宾馆|餐厅|饭店|机场|车站|火车站|"
-               r"博物馆|图书馆|公园|广场|商场|超市|大厦|小区|(?:路|街|区|市|省|县|镇)(?![上长民域别由径线场面分块略钱心事定])))"),
+    re.compile(
+        r"([\u4e00-\u9fff]{2,12}?(?:公司|集团|银行|医院|大学|学院|中学|小学|酒店|宾馆|餐厅|饭店|机场|车站|火车站|"
+        r"博物馆|图书馆|公园|广场|商场|超市|大厦|小区|(?:路|街|区|市|省|县|镇)(?![上长民域别由径线场面分块略钱心事定])))"
+    ),
 )
 _LEADING = re.compile(r"^.*[在去到从往向给与跟于是住为的了至个家叫]")
 _CHINESE_COMMON = frozenset(
-    str.split(
-        "我们公司 你们公司 贵公司 本公司 子公司 城市 超市 地区 小区 酒店 医院 银行 学校 道路 思路 网路 电路 线路"
-    )
+    str.split("我们公司 你们公司 贵公司 本公司 子公司 城市 超市 地区 小区 酒店 医院 银行 学校 道路 思路 网路 电路 线路")
 )
 #: What is followed by a colon is the label of a form or a list, not a name.
 _LABEL = re.compile(r"\*{0,2}\s?:")

@@ -40,11 +40,25 @@ class _Words(NamedTuple):
 
 
 _ENGLISH = _Words(
-    "Task", "Steps", "Results", "Feedback", "Answer", "Outcome", "failed", "{} retries",
+    "Task",
+    "Steps",
+    "Results",
+    "Feedback",
+    "Answer",
+    "Outcome",
+    "failed",
+    "{} retries",
     {"success": "success", "failure": "failure", "partial": "partial", "unknown": "unknown"},
 )
 _CHINESE = _Words(
-    "任务", "步骤", "结果", "反馈", "答复", "结局", "失败", "重试{}次",
+    "任务",
+    "步骤",
+    "结果",
+    "反馈",
+    "答复",
+    "结局",
+    "失败",
+    "重试{}次",
     {"success": "成功", "failure": "失败", "partial": "部分成功", "unknown": "未知"},
 )
 

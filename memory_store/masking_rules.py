@@ -29,7 +29,9 @@ class Rule:
 # Letters of a trigger must not be found in ids by chance: those are 26 of 0-9 and a-z in every event.
 def _rule(name: str, triggers: str, pattern: str, check: Callable[[str], bool] | None = None) -> Rule:
     # ASCII: a Chinese character beside a number is no letter of it.
-    return Rule(name, tuple(trigger.replace("<sp>", " ") for trigger in triggers.split()), re.compile(pattern, re.ASCII), check)
+    return Rule(
+        name, tuple(trigger.replace("<sp>", " ") for trigger in triggers.split()), re.compile(pattern, re.ASCII), check
+    )
 
 
 _START = r"(?<![A-Za-z0-9])"
@@ -125,24 +127,37 @@ _KEY_TRIGGERS = (
 #: API keys, tokens, private keys, connection strings.
 SECRETS: tuple[Rule, ...] = (
     _rule(
-        "private_key", "PRIVATE",
+        "private_key",
+        "PRIVATE",
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:\\+[nrt]|[A-Za-z0-9+/=\s:,.-])*",
     ),
     _rule("aws_key", "AKIA ASIA ABIA ACCA", rf"{_START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}{_END}"),
     _rule("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", rf"{_START}gh[pousr]_[A-Za-z0-9]{{36,255}}"),
     _rule("github_token", "github_pat_", rf"{_START}github_pat_[A-Za-z0-9_]{{22,255}}"),
-    _rule("gitlab_token", "glpat- gldt- glrt- glptt- glcbt- glsoat- glft-",
-          rf"{_START}gl(?:pat|dt|rt|ptt|cbt|soat|ft)-[\w-]{{20,255}}"),
-    _rule("slack_token", "xoxa xoxb xoxe xoxo xoxp xoxr xoxs xapp-",
-          rf"{_START}(?:xox[abeoprs]|xapp)[.-][A-Za-z0-9.-]{{10,255}}"),
-    _rule("slack_webhook", "hooks.slack.com",
-          r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<a>[A-Za-z0-9/_+-]{20,255})"),
+    _rule(
+        "gitlab_token",
+        "glpat- gldt- glrt- glptt- glcbt- glsoat- glft-",
+        rf"{_START}gl(?:pat|dt|rt|ptt|cbt|soat|ft)-[\w-]{{20,255}}",
+    ),
+    _rule(
+        "slack_token",
+        "xoxa xoxb xoxe xoxo xoxp xoxr xoxs xapp-",
+        rf"{_START}(?:xox[abeoprs]|xapp)[.-][A-Za-z0-9.-]{{10,255}}",
+    ),
+    _rule(
+        "slack_webhook",
+        "hooks.slack.com",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<a>[A-Za-z0-9/_+-]{20,255})",
+    ),
     _rule("api_key", "sk-", rf"{_START}sk-[A-Za-z0-9_-]{{20,255}}", _has_digit),
     _rule("google_key", "AIza", rf"{_START}AIza[\w-]{{35}}"),
     _rule("google_token", "ya29. GOCSPX-", rf"{_START}(?:ya29\.|GOCSPX-)[\w-]{{20,1000}}"),
     _rule("azure_secret", "Q~", rf"{_START}[\w.~-]{{3}}\dQ~[\w.~-]{{31,34}}"),
-    _rule("azure_key", "AccountKey= SharedAccessKey= sig=",
-          r"(?:AccountKey=|SharedAccessKey=|[?&;]sig=)(?P<a>[A-Za-z0-9+/%]{30,500}=*)"),
+    _rule(
+        "azure_key",
+        "AccountKey= SharedAccessKey= sig=",
+        r"(?:AccountKey=|SharedAccessKey=|[?&;]sig=)(?P<a>[A-Za-z0-9+/%]{30,500}=*)",
+    ),
     _rule("stripe_key", "k_live_ k_test_ whsec_", rf"{_START}(?:[sr]k_(?:live|test)|whsec)_[A-Za-z0-9+/=]{{10,255}}"),
     _rule("huggingface_token", "hf_", rf"{_START}hf_[A-Za-z0-9]{{30,255}}"),
     _rule("npm_token", "npm_", rf"{_START}npm_[A-Za-z0-9]{{36}}"),
@@ -153,29 +168,53 @@ SECRETS: tuple[Rule, ...] = (
     _rule("databricks_token", "dapi", rf"{_START}dapi[a-f0-9]{{32}}"),
     _rule("shopify_token", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}"),
     _rule("vault_token", "hvs. hvb. hvr.", rf"{_START}hv[sbr]\.[\w-]{{24,255}}"),
-    _rule("api_key", "gsk_ pplx- r8_ xai- tvly- figd_ ntn_ lin_api_ pscale_ glsa_ glc_ NRAK- PMAK- ATATT3 dckr_pat_",
-          rf"{_START}(?:gsk_|pplx-|r8_|xai-|tvly-|figd_|ntn_|lin_api_|pscale_(?:tkn|pw)_|glsa_|glc_|NRAK-|PMAK-|"
-          r"ATATT3|dckr_pat_)[\w=.-]{20,500}", _has_digit),
+    _rule(
+        "api_key",
+        "gsk_ pplx- r8_ xai- tvly- figd_ ntn_ lin_api_ pscale_ glsa_ glc_ NRAK- PMAK- ATATT3 dckr_pat_",
+        rf"{_START}(?:gsk_|pplx-|r8_|xai-|tvly-|figd_|ntn_|lin_api_|pscale_(?:tkn|pw)_|glsa_|glc_|NRAK-|PMAK-|"
+        r"ATATT3|dckr_pat_)[\w=.-]{20,500}",
+        _has_digit,
+    ),
     _rule("age_key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
     _rule("jwt", "eyJ", rf"{_START}eyJ[\w-]{{8,8000}}\.[\w-]{{8,8000}}(?:\.[\w-]{{0,8000}}){{1,3}}"),
-    _rule("connection_string", "://", r"[A-Za-z0-9+.-]://[^\s:/@\"'\\<>?#]{0,100}:(?P<a>[^\s/\"'\\<>?#]{1,200})@",
-          _no_placeholder),
-    _rule("authorization", "earer asic EARER ASIC",
-          r"(?i:\b(?:bearer|basic)\s{1,3})(?P<a>[A-Za-z0-9+/_.~=-]{16,8000})", _has_digit),
-    _rule("password", "-u --user", r"(?:\s-u|--user)[ =]?[\"']?[^\s:\"'\\]{1,100}:(?P<a>[^\s\"'\\]{4,200})",
-          _no_placeholder),
+    _rule(
+        "connection_string",
+        "://",
+        r"[A-Za-z0-9+.-]://[^\s:/@\"'\\<>?#]{0,100}:(?P<a>[^\s/\"'\\<>?#]{1,200})@",
+        _no_placeholder,
+    ),
+    _rule(
+        "authorization",
+        "earer asic EARER ASIC",
+        r"(?i:\b(?:bearer|basic)\s{1,3})(?P<a>[A-Za-z0-9+/_.~=-]{16,8000})",
+        _has_digit,
+    ),
+    _rule(
+        "password",
+        "-u --user",
+        r"(?:\s-u|--user)[ =]?[\"']?[^\s:\"'\\]{1,100}:(?P<a>[^\s\"'\\]{4,200})",
+        _no_placeholder,
+    ),
     _rule("password", _PASS_TRIGGERS, rf"(?i:{_PASS}){_SET}", _is_value),
     _rule("secret", _KEY_TRIGGERS, rf"(?i:{_KEY}){_SET}", _looks_secret),
-    _rule("password", _PASS_TRIGGERS + " oken ecret api-k pi_k", r"--[\w-]{0,40}(?:passw(?:or)?d|passphrase|token|secret|"
-          r"api[-_]key) {1,3}(?P<a>[^\s\"'\\-][^\s\"'\\]{3,4000})", _is_value),
+    _rule(
+        "password",
+        _PASS_TRIGGERS + " oken ecret api-k pi_k",
+        r"--[\w-]{0,40}(?:passw(?:or)?d|passphrase|token|secret|"
+        r"api[-_]key) {1,3}(?P<a>[^\s\"'\\-][^\s\"'\\]{3,4000})",
+        _is_value,
+    ),
 )
 
 #: E-mail addresses, phone numbers, national ids, cards, bank accounts.
 PERSONAL: tuple[Rule, ...] = (
     _rule("email", "@", r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}"),
-    _rule("national_id", "",
-          r"(?<![0-9A-Za-z])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[0-9Xx](?![0-9A-Za-z])",
-          _chinese_id),
+    _rule(
+        "national_id",
+        "",
+        r"(?<![0-9A-Za-z])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[0-9Xx](?![0-9A-Za-z])",
+        _chinese_id,
+    ),
     _rule("national_id", "", r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])"),
     _rule("iban", "", r"(?<![0-9A-Za-z])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![0-9A-Za-z])", _iban),
     _rule("card", "", r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-])", _luhn),

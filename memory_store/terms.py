@@ -146,7 +146,7 @@ def terms(text: str) -> set[str]:
     """The distinct terms of a text, for a comparison in Python: words, identifiers, CJK characters.
 
     >>> sorted(terms("The refund of ORD-1"))
-    ['ord-1', 'refund']
+    ['1', 'ord', 'ord-1', 'refund']
     """
     plain = normal(text[:QUERY_CHARACTERS])
     found = {_stem(word) for word in re.findall(r"\w+", _CJK.sub(" ", plain)) if word not in _STOP}

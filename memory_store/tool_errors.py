@@ -43,12 +43,17 @@ _HTTP = re.compile(
 )
 _SYSCALL = re.compile(rf"\s*(?:error:?\s+)?(?:[a-z]+\s+){{0,3}}\(?({_ERRNO})\b")
 _ERRNO_NUMBER = re.compile(r"\s*(?:[\w.]+:\s*)?\[(?:Errno|WinError) (\d+)\]")
-_EXIT = re.compile(r"\s*(?:(?:process|command)\s+)?(?:exited|failed|finished)?\s*(?:with\s+)?(?:exit|return)?\s*"
-                   r"(?:code|status)\s*:?\s*(\d+)\b[.:]?\s*", re.I)
+_EXIT = re.compile(
+    r"\s*(?:(?:process|command)\s+)?(?:exited|failed|finished)?\s*(?:with\s+)?(?:exit|return)?\s*"
+    r"(?:code|status)\s*:?\s*(\d+)\b[.:]?\s*",
+    re.I,
+)
 _EXIT_WORD = re.compile(r"\s*\S*(?:process|command|exit|return)", re.I)
 _SHELL = re.compile(
     r"\s*[\w./+-]+: [^\n]{0,300}?(command not found|no such file or directory|permission denied|"
-    r"is a directory|not a directory|connection refused|syntax error[^\n]*)\s*\Z", re.I)
+    r"is a directory|not a directory|connection refused|syntax error[^\n]*)\s*\Z",
+    re.I,
+)
 _SHELL_CODES = {
     "command not found": "command_not_found",
     "no such file or directory": "ENOENT",
@@ -61,7 +66,9 @@ _SHELL_CODES = {
 _PREFIX = re.compile(
     r"[\s\W]{0,4}(?:tool |fatal |runtime |api |internal |system |execution |server |validation )?"
     r"(?:error|fatal|exception|panic|failure)(?:\[(\w+)\])?(?:\]|\*\*)?(?:\s*\(([\w.-]+)\))?\s*(?:[:：!]|\s[-–—]\s|\Z)"
-    r"(?:\*\*)?\s*", re.I)
+    r"(?:\*\*)?\s*",
+    re.I,
+)
 #: "[ERROR] …" without a colon.
 _BRACKET = re.compile(r"\s*\[(?:error|fatal|exception)\]\s+", re.I)
 #: "Error executing tool …": an error that happened, not a text about errors.
@@ -69,7 +76,8 @@ _DOING = re.compile(
     r"\s*(?:an? )?(?:unexpected |internal |unknown |fatal )?(?:error|exception)\s+"
     r"(?:occurr?ed|executing|running|calling|invoking|fetching|reading|writing|opening|loading|parsing|connecting|"
     r"processing|searching|querying|getting|creating|updating|deleting|sending|during|while|when trying|code)\b",
-    re.I)
+    re.I,
+)
 _VAGUE = re.compile(
     r"\s*(?:failed to\b|unable to\b|"
     r"could ?n[o']t (?:connect|read|write|open|parse|load|resolve|reach|execute|run|fetch|complete|process)\b|"
@@ -77,26 +85,57 @@ _VAGUE = re.compile(
     r"(?:the )?(?:request|operation|command|tool|tool call|call|execution|query|connection|action)"
     r" (?:has )?(?:failed|was (?:refused|rejected|denied|aborted|cancell?ed because))\b|"
     r"(?:access|permission) denied\b|connection (?:refused|reset|aborted|timed out)\b|"
-    r"rate limit(?:ed| exceeded| reached)\b)", re.I)
+    r"rate limit(?:ed| exceeded| reached)\b)",
+    re.I,
+)
 _TIMEOUT = re.compile(
     r"\s*(?:error:?\s+)?(?:the )?(?:request |operation |command |tool |tool call |connection |execution |query |call )?"
     r"(?:has |was )?(?:timed[ -]out|time-?out)"
-    r"(?:\s+(?:after|expired|exceeded|error|waiting|while|of)\b|\s*[:.!,]|\s*\Z)", re.I)
+    r"(?:\s+(?:after|expired|exceeded|error|waiting|while|of)\b|\s*[:.!,]|\s*\Z)",
+    re.I,
+)
 _CHINESE = re.compile(
     r"[\s\W]{0,4}(?:系统|网络|请求|调用|执行|操作|查询|连接|工具|接口|处理|服务|读取|写入|提交|支付|创建|更新|删除|参数|内部)*"
-    r"(?:错误|出错|异常|失败|超时|报错|被拒绝)(?:了|码)?\s*(?:[:：!！,，。;；(（\[【]|\Z)\s*")
+    r"(?:错误|出错|异常|失败|超时|报错|被拒绝)(?:了|码)?\s*(?:[:：!！,，。;；(（\[【]|\Z)\s*"
+)
 
 #: What in a message is this one's and not its kind's: quoted values, links, paths, anything with a digit.
 _PARTICULAR = re.compile(
     r"\"[^\"]*\"|'[^']*'|`[^`]*`|“[^”]*”|「[^」]*」|https?://\S+|(?:\.{0,2}/)[\w./-]+|<[^>]*>"
-    r"|[A-Za-z_#$€£¥-]*\d[\w.:/%-]*")
+    r"|[A-Za-z_#$€£¥-]*\d[\w.:/%-]*"
+)
 _CLAUSE_END = re.compile(r"[,;\n，。；：！!?？(\[{|]|:\s|\.\s|\.\Z|\s[-–—]\s")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
-_MESSAGE_KEYS = ("message", "error_message", "errorMessage", "msg", "detail", "details", "reason", "description",
-                 "error_description", "title", "stderr", "text", "content")
-_CODE_KEYS = ("code", "error_code", "errorCode", "errcode", "type", "error_type", "errorType", "name", "status",
-              "status_code", "statusCode", "reason")
+_MESSAGE_KEYS = (
+    "message",
+    "error_message",
+    "errorMessage",
+    "msg",
+    "detail",
+    "details",
+    "reason",
+    "description",
+    "error_description",
+    "title",
+    "stderr",
+    "text",
+    "content",
+)
+_CODE_KEYS = (
+    "code",
+    "error_code",
+    "errorCode",
+    "errcode",
+    "type",
+    "error_type",
+    "errorType",
+    "name",
+    "status",
+    "status_code",
+    "statusCode",
+    "reason",
+)
 _STATUS_KEYS = ("status", "status_code", "statusCode", "http_status", "httpStatus", "code")
 _EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code")
 _SURE_STATUS = {"error", "exception", "errored"}

@@ -1,7 +1,7 @@
 """Chat lines: each record is one message, the conversation is the whole file or what shares an id.
 
-    {"role": "user", "content": "…"}
-    {"role": "assistant", "content": "…"}
+{"role": "user", "content": "…"}
+{"role": "assistant", "content": "…"}
 """
 
 from __future__ import annotations

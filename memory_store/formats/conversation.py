@@ -80,9 +80,7 @@ class Conversation:
         self.events.append(said)
         return said
 
-    def call(
-        self, tool: str, arguments: object, call_id: str = "", at: datetime | None = None, **fields: Any
-    ) -> Event:
+    def call(self, tool: str, arguments: object, call_id: str = "", at: datetime | None = None, **fields: Any) -> Event:
         """Add a tool call that has no result yet."""
         called = event(
             "tool_call", at=at, role="agent", tool=tool, call_id=call_id, arguments=json_text(arguments), **fields

@@ -19,6 +19,7 @@ _encode = msgspec.msgpack.Encoder().encode
 #: The time of an event that has none.
 UNTIMED = datetime(1, 1, 1, tzinfo=UTC)
 
+
 class RecordError(ValueError):
     """A record of a known format from which no trace can be made; the message says why."""
 

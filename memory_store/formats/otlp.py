@@ -68,9 +68,7 @@ def _span(raw: dict[str, object], resource: dict[str, object], scope: dict[str, 
     trace_id, span_id = _id(raw.get("traceId")), _id(raw.get("spanId"))
     if not trace_id or not span_id:
         raise RecordError(f"span {text(raw.get('name'))!r} has no trace id or no span id")
-    more: dict[str, object] = {
-        key: value for key, value in rest(raw, _KNOWN).items() if value not in (0, "0")
-    }
+    more: dict[str, object] = {key: value for key, value in rest(raw, _KNOWN).items() if value not in (0, "0")}
     if scope:
         more["scope"] = scope
     return Span(

@@ -202,9 +202,7 @@ def test_many_traces_make_few_files(loader: Loader) -> None:
         ("utf-16", lambda raw: raw.decode().encode("utf-16")),
     ],
 )
-def test_packing_is_told_by_the_content_not_the_name(
-    loader: Loader, name: str, pack: Callable[[bytes], bytes]
-) -> None:
+def test_packing_is_told_by_the_content_not_the_name(loader: Loader, name: str, pack: Callable[[bytes], bytes]) -> None:
     path = loader.write("data.bin", pack(json.dumps([trajectory(1), trajectory(2)]).encode()))
 
     assert loader.load(path).loaded == 2
@@ -328,7 +326,7 @@ def test_calls_and_results_that_do_not_match_are_kept_and_said(loader: Loader) -
 
 
 def test_odd_text_is_kept_and_long_text_is_cut_with_its_hash(loader: Loader) -> None:
-    odd = 'NUL \\u0000, half a pair \\ud83d, a pair \\ud83d\\ude00, \\u202eright to left'
+    odd = "NUL \\u0000, half a pair \\ud83d, a pair \\ud83d\\ude00, \\u202eright to left"
     raw = '{"messages": [{"role": "user", "content": "ODD"}, {"role": "user", "content": "LONG"}]}'
     raw = raw.replace("ODD", odd).replace("LONG", "é" * 600)
     loader.settings = Settings.load(home=loader.settings.home, recorder={"max_value_bytes": 1001})
@@ -432,12 +430,14 @@ MESSAGE = st.fixed_dictionaries(
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10) | MESSAGE,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["messages", "traj", "reward", "task_id", "info", "task", "request", "choices", "user_id"])
-        | st.text(max_size=5),
-        inner,
-        max_size=4,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["messages", "traj", "reward", "task_id", "info", "task", "request", "choices", "user_id"])
+            | st.text(max_size=5),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=20,
 )

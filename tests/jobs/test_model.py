@@ -380,9 +380,7 @@ def test_an_answer_that_took_two_replies_is_whole_again_without_a_call(tmp_path:
     assert (again.value, len(again.replies), again.calls) == (first.value, 2, 0)
 
 
-@pytest.mark.parametrize(
-    "change", [{"name": "other"}, {"max_output_tokens": 77}], ids=["model", "limit"]
-)
+@pytest.mark.parametrize("change", [{"name": "other"}, {"max_output_tokens": 77}], ids=["model", "limit"])
 def test_another_model_or_parameter_is_another_question(change: dict[str, Any]) -> None:
     replies = MemoryReplies()
     with ScriptedModel([say(GOOD)]) as model:

@@ -99,4 +99,3 @@ def test_the_schema_of_a_reflection_is_small_and_nests_no_deeper_than_a_list_of_
         for name, field in item["properties"].items():
             assert field["type"] != "object", name
             assert field.get("items", {"type": "string"}) == {"type": "string"}, name
-

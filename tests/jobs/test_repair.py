@@ -56,7 +56,7 @@ def test_a_broken_item_costs_no_other(items: list[dict[str, Any]], data: st.Data
     assert len(found.broken) == 1
 
 
-@given(st.text() | st.text('{}[]",:\\u0aé \n\'“”<think>/-1.e') | st.text('{["\\u', max_size=400))
+@given(st.text() | st.text("{}[]\",:\\u0aé \n'“”<think>/-1.e") | st.text('{["\\u', max_size=400))
 def test_no_text_makes_it_fail(text: str) -> None:
     value = find_json(text).value
     assert value is None or isinstance(value, dict | list)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hypothesis import given, settings as hypothesis_settings, strategies as st
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
 from hindlake.memory_store.clock import END_OF_TIME
 from hindlake.memory_store.fold import fold
 from hindlake.memory_store.schema import STATE, arrow_schema, table_of

@@ -9,7 +9,10 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings as hypothesis_settings, strategies as st
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
 from hindlake.memory_store.clock import END_OF_TIME
 from hindlake.memory_store.errors import LakeError
 from hindlake.memory_store.inbox import Row, inbox_paths, write_proposals, write_user_act

@@ -48,7 +48,9 @@ SAMPLES = {
 IN_PLACE = {
     "postgres://app:" + "s3cr3t" + "@db:5432/x": "postgres://app:[masked:connection_string]@db:5432/x",
     "redis://:" + "pa@ss" + "@cache:6379": "redis://:[masked:connection_string]@cache:6379",
-    "https://hooks.slack.com/services/" + "T000/B000/" + LONG: "https://hooks.slack.com/services/[masked:slack_webhook]",
+    "https://hooks.slack.com/services/"
+    + "T000/B000/"
+    + LONG: "https://hooks.slack.com/services/[masked:slack_webhook]",
     "Authorization: Bearer " + LONG: "Authorization: Bearer [masked:authorization]",
     "password=" + "hunter2": "password=[masked:password]",
     "DB_PASSWORD='" + "let me in" + "'": "DB_PASSWORD='[masked:password]'",
@@ -96,8 +98,10 @@ pieces = st.one_of(
 texts = st.lists(pieces, max_size=6).map("".join)
 values = st.recursive(
     texts | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none(),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["password", "token", "note", "db_secret", "x"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["password", "token", "note", "db_secret", "x"]), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -134,7 +138,9 @@ def test_a_secret_is_known_by_its_key_in_json() -> None:
     masked, count = mask.json('{"user": "bob", "db_password": "letmein", "auth": {"apiKey": "k-12345", "pwd": ""}}')
     assert count == 2
     assert json.loads(masked) == {
-        "user": "bob", "db_password": "[masked:secret]", "auth": {"apiKey": "[masked:secret]", "pwd": ""}
+        "user": "bob",
+        "db_password": "[masked:secret]",
+        "auth": {"apiKey": "[masked:secret]", "pwd": ""},
     }
 
 
@@ -158,7 +164,8 @@ def test_screening_can_be_switched_off() -> None:
 def test_own_functions_are_run_after_the_rules() -> None:
     own = Mask(screens=[lambda text: text.replace("Project X", "[masked:project]")])
     assert own.text("Project X and Project X, password=" + "hunter2") == (
-        "[masked:project] and [masked:project], password=[masked:password]", 3
+        "[masked:project] and [masked:project], password=[masked:password]",
+        3,
     )
 
 

@@ -10,8 +10,10 @@ from hindlake.memory_store.tool_errors import error_slug, tool_error
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["error", "errors", "status", "code", "message", "ok", "detail", "x"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["error", "errors", "status", "code", "message", "ok", "detail", "x"]), inner)
+    ),
     max_leaves=12,
 )
 
