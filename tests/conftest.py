@@ -19,13 +19,15 @@ hypothesis.settings.register_profile("hindlake", deadline=None, derandomize="CI"
 hypothesis.settings.load_profile("hindlake")
 
 _FOREIGN = ("HINDLAKE_", "AWS_", "OPENAI_", "PREFECT_", "RAY_", "XDG_")
+#: Where the data lies that some tests measure on; without it they are skipped.
+_KEPT = ("HINDLAKE_DATA",)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the whole session a home of its own, before anything reads the real one."""
     home = tempfile.TemporaryDirectory(prefix="hindlake-tests-", ignore_cleanup_errors=True)
     config.add_cleanup(home.cleanup)
-    for name in [name for name in os.environ if name.startswith(_FOREIGN)]:
+    for name in [name for name in os.environ if name.startswith(_FOREIGN) and name not in _KEPT]:
         del os.environ[name]
     os.environ.update(
         HOME=home.name,

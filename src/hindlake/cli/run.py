@@ -33,7 +33,11 @@ class ReflectorName(StrEnum):
 def collect(
     context: typer.Context, home: HomeOption = None, namespace: NamespaceOption = None, json: JsonOption = False
 ) -> None:
-    """Bring into the lake what recorders on this machine have logged, those of dead processes too."""
+    """Bring into the lake what recorders on this machine have logged, those of dead processes too.
+
+    \b
+    hindlake run collect
+    """
     from dataclasses import asdict
 
     from ..flows.pipeline import run_collect
@@ -158,26 +162,25 @@ def _show_reflect(session: Session, result: dict[str, Any], dry_run: bool) -> No
     if not counts["traces"] and not counts["pending"]:
         session.line("nothing to reflect on: every trace that has ended was looked at before")
         return
-    get = counts.get
     session.line(f"run {result['run_id']} on {result['engine']}{' (dry run: nothing was written)' if dry_run else ''}")
-    session.line(
-        f"  traces      {get('traces', 0)}: {get('reflected', 0)} reflected on, {get('skipped', 0)} not worth it, {get('failed', 0)} failed"
-    )
-    session.line(
-        f"  candidates  {get('candidates', 0)}: {get('added', 0)} added, {get('merged', 0)} merged, {get('superseded', 0)} outdated, {get('known', 0)} known"
-    )
-    session.line(f"  refused     {get('refused', 0)}")
-    session.line(f"  superseding {get('superseding', 0)}")
-    session.line(f"  pending     {get('pending', 0)} compared")
-    session.line(f"  episodes    {get('episodes', 0)}")
+    for line in _LINES:
+        session.line("  " + line.format(**counts))
     if result["input_tokens"] or result["output_tokens"]:
-        session.line(
-            f"  tokens      {result['input_tokens']} in, {result['output_tokens']} out, {result['cost'] / 1e6:.4f} USD"
-        )
+        cost = result["cost"] / 1e6
+        session.line(f"  tokens      {result['input_tokens']} in, {result['output_tokens']} out, {cost:.4f} USD")
     if result["stopped"]:
         session.line("  stopped at its budget; run it again to go on, or raise HINDLAKE_MODEL_BUDGET_TOKENS")
     for row in result.get("decisions", []):
         said = row.get("text") or row.get("superseded_by", "")
-        session.line(
-            f"  {row['decision']:<10} {row['id']}  {row.get('kind', '')}  {said[:100]}  — {row.get('reason', '')}"
-        )
+        about = f"{row['decision']:<10} {row['id']}  {row.get('kind', '')}"
+        session.line(f"  {about}  {said[:100]}  — {row.get('reason', '')}")
+
+
+_LINES = (
+    "traces      {traces}: {reflected} reflected on, {skipped} not worth it, {failed} failed",
+    "candidates  {candidates}: {added} added, {merged} merged, {superseded} outdated, {known} known",
+    "refused     {refused}",
+    "superseding {superseding}",
+    "pending     {pending} compared",
+    "episodes    {episodes}",
+)

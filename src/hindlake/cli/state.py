@@ -59,6 +59,9 @@ def rebuild(
     """Make the store anew from the lake alone, and switch readers to it. No language model is called.
 
     The store may be gone: only the lake is read. Vectors come from the lake where they are there.
+
+    \b
+    hindlake rebuild
     """
     from ..memory_store.generations import build, open_tables
     from ..memory_store.log import settle
