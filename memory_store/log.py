@@ -53,7 +53,7 @@ def log_paths(lake: Lake, namespace: str, after: int = 0) -> list[str]:
 def read_log(lake: Lake, namespace: str, after_seq: int = 0, columns: list[str] | None = None) -> pa.Table:
     """Rows of the log with a `seq` above `after_seq`, in order, refused ones included.
 
-    Files are read from the newest back until one lies wholly before, so a reader that is nearly up to date reads little.
+    Files are read from the newest back until one lies wholly before: who is nearly up to date reads little.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -51,7 +51,8 @@ CURSOR = re.compile(r"(?i)(?:page|next|continu(?:e|ation)|sync|cursor|prev(?:iou
 #: Values that say there is no secret here.
 _PLACEHOLDER = re.compile(
     r"(?is)\s*(?:|none|null|nil|true|false|undefined|required|optional|redacted|string|str|\*+|x+|\.+|<[^>]*>|"
-    r"\$?\{.*\}|\$\(.*\)|\$\w+|%\w+%|\[masked:.*|(?:your|my)[_ -].*|(?:os|process|request|self|config|settings|args)\.[a-z].*)\s*"
+    r"\$?\{.*\}|\$\(.*\)|\$\w+|%\w+%|\[masked:.*|"
+    r"(?:your|my)[_ -].*|(?:os|process|request|self|config|settings|args)\.[a-z].*)\s*"
 )
 
 

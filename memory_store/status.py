@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -111,10 +112,8 @@ def _waiting(lake: Lake, settings: Settings, namespace: str, events: Any, clock:
     spool = spooled(settings.spool_folder)
     seq = head(lake, namespace)[1]
     folded = 0
-    try:
+    with contextlib.suppress(NoGeneration):
         folded = open_tables(settings, current(lake)).folded_to(namespace)
-    except NoGeneration:
-        pass
     return {
         "events": spool.events,
         "oldest": spool.oldest,

@@ -273,3 +273,19 @@ def test_the_airline_runs_give_a_hundred_traces_once(shell: Shell) -> None:
     again = shell("ingest", str(file), "--json").json
     assert (again["loaded"], again["known"], again["rejected"]) == (0, 100, [])
     assert shell("status", "--json").json["lake"] == {"traces": 100, "events": 2328, "tool_errors": 33}
+
+
+def test_an_eval_without_data_says_what_it_looks_for(shell: Shell, tmp_path: Path) -> None:
+    done = shell("eval", "reflect", "--data", str(tmp_path))
+    assert done.code == 2
+    assert "whowhen" in done.err
+
+
+def test_an_eval_prints_an_object_for_each_set(shell: Shell) -> None:
+    if not (DATA / "agentrx").is_dir():
+        pytest.skip("the measuring data is not here (HINDLAKE_DATA names its folder)")
+    value = shell("eval", "reflect", "--data", str(DATA), "--reflector", "rules", "--json").json
+    assert value["reflector"] == "rules@1"
+    for name in ("trail", "whowhen", "agentrx", "taubench", "realmem"):
+        assert {"recall", "precision", "n"} <= value[name].keys()
+        assert 0 <= value[name]["recall"] <= 1

@@ -1,0 +1,53 @@
+"""`hindlake eval …`: measure on labelled data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .run import ReflectorName
+from .session import HomeOption, JsonOption, NamespaceOption, Session
+
+evals = typer.Typer(no_args_is_help=True, help="Measure on labelled data of your own or of others.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(evals, name="eval")
+
+
+@evals.command("reflect")
+def reflect(
+    context: typer.Context,
+    data: Annotated[
+        Path,
+        typer.Option("--data", metavar="DIR", help="Folder of trail, whowhen, agentrx, taubench, realmem."),
+    ],
+    reflector: Annotated[ReflectorName, typer.Option(help="What is measured.")] = ReflectorName.auto,
+    home: HomeOption = None,
+    namespace: NamespaceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Measure whether lessons point at what went wrong, and whether the next run of the task would be given them.
+
+    Nothing is written. Sets that the folder lacks are left out.
+
+    \b
+    hindlake eval reflect --data ../data
+    """
+    from ..jobs.evals.reflect import evaluate
+    from ..jobs.reflectors import reflector_of
+
+    session = Session(context, home, namespace, json)
+    chosen = reflector_of(session.settings, session.lake, reflector.value)
+    figures: dict[str, Any] = {"reflector": chosen.name, **evaluate(data, chosen, session.settings)}
+
+    def show() -> None:
+        session.line(f"{'set':<10} {'n':>6} {'recall':>7} {'precision':>10}  by {chosen.name}")
+        for name, values in figures.items():
+            if isinstance(values, dict):
+                session.line(f"{name:<10} {values['n']:>6} {values['recall']:>7.3f} {values['precision']:>10.3f}")
+
+    session.answer(figures, show)
