@@ -19,7 +19,8 @@ REPLY = {
     "experiences": [
         {
             "event": "e2", "quote": "the card on file has expired", "quality": 4,
-            "trigger": "pay is refused with card_expired", "action": "ask for another payment method before calling pay again",
+            "trigger": "pay is refused with card_expired",
+            "action": "ask for another payment method before calling pay again",
             "text": "When pay is refused with card_expired, ask for another payment method before calling pay again.",
         }
     ],
