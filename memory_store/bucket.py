@@ -82,6 +82,14 @@ class Bucket:
                 found.extend(entry["path"] for entry in chunk)
         return found
 
+    def entries(self, prefix: str) -> list[tuple[str, int, float]]:
+        """Path, bytes and time of change (Unix seconds) of each file below a folder, in no order."""
+        found: list[tuple[str, int, float]] = []
+        with self._ready() as store:
+            for chunk in obstore.list(store, prefix=prefix):
+                found.extend((entry["path"], entry["size"], entry["last_modified"].timestamp()) for entry in chunk)
+        return found
+
     def folders(self, prefix: str) -> list[str]:
         """Paths of the folders directly below a folder, in no order."""
         with self._ready() as store:

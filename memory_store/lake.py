@@ -19,10 +19,12 @@ import contextlib
 import io
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 from .errors import DamagedFile, LakeError, UnsafeStore
 from .folder import Folder
@@ -30,6 +32,7 @@ from .settings import Settings, check_namespace
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from .bucket import Bucket
 
@@ -43,6 +46,26 @@ _READERS = 8
 _WHOLE_BYTES = 1 << 20
 
 
+class Entry(NamedTuple):
+    """A file as a listing shows it."""
+
+    #: Its path in the lake
+    path: str
+    #: Its size
+    bytes: int
+    #: When it was written, by the clock of the store, UTC
+    changed_at: datetime
+
+
+class Among(NamedTuple):
+    """A condition on the rows to read."""
+
+    #: Column of text
+    column: str
+    #: Values that are wanted, sorted
+    values: Sequence[str]
+
+
 def namespace_path(namespace: str, *parts: str) -> str:
     """The path of something inside a namespace.
 
@@ -53,11 +76,11 @@ def namespace_path(namespace: str, *parts: str) -> str:
 
 
 def parquet_bytes(rows: pa.Table) -> bytes:
-    """A table as one Parquet file, zstd-compressed."""
+    """A table as one Parquet file, zstd-compressed, with checksums."""
     import pyarrow.parquet as pq
 
     buffer = io.BytesIO()
-    pq.write_table(rows, buffer, compression="zstd")
+    pq.write_table(rows, buffer, compression="zstd", write_page_checksum=True)
     return buffer.getvalue()
 
 
@@ -118,6 +141,11 @@ class Lake:
         """Paths below a folder, sorted, those up to and including `after` left out."""
         return sorted(self._retry(lambda: self._store.names(prefix, after), f"list {prefix}"))
 
+    def entries(self, prefix: str) -> list[Entry]:
+        """Files below a folder with size and age, sorted by path."""
+        found = self._retry(lambda: self._store.entries(prefix), f"list {prefix}")
+        return sorted(Entry(path, size, datetime.fromtimestamp(seconds, UTC)) for path, size, seconds in found)
+
     def folders(self, prefix: str = "") -> list[str]:
         """Paths of the folders directly below a folder, sorted."""
         return sorted(self._retry(lambda: self._store.folders(prefix), f"list {prefix}"))
@@ -148,37 +176,48 @@ class Lake:
         """`create` a table as Parquet."""
         return self.create(path, parquet_bytes(rows))
 
-    def read_table(self, path: str, columns: list[str] | None = None) -> pa.Table:
+    def read_table(self, path: str, columns: list[str] | None = None, among: Among | None = None) -> pa.Table:
         """A Parquet file as a table. With `columns`, only these are fetched, and those it lacks are left out.
 
-        Raises `FileNotFoundError`, or `DamagedFile` if the file is no Parquet.
+        With `among`, row groups whose statistics rule out every wanted value are not fetched; other rows may still
+        be among those returned.
+
+        Raises `FileNotFoundError`, or `DamagedFile` if the file is no Parquet or a checksum is wrong.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        try:
-            is_big = columns is not None and self._is_big(path)
-            with self._store.open(path) if is_big else pa.BufferReader(self.get(path)) as source:
-                file = pq.ParquetFile(source)
+        with self._understood(path):
+            is_big = (columns is not None or among is not None) and self._is_big(path)
+            with self._open(path) if is_big else pa.BufferReader(self.get(path)) as source:
+                file = pq.ParquetFile(source, page_checksum_verification=True)
                 present = set(file.schema_arrow.names)
-                return file.read(columns=None if columns is None else [name for name in columns if name in present])
-        except pa.ArrowInvalid as error:
-            raise DamagedFile(
-                f"{self.url}/{path} is damaged ({error}): bring it back from a backup, or move it away and run "
-                "`hindlake rebuild`"
-            ) from error
+                names = None if columns is None else [name for name in columns if name in present]
+                return file.read_row_groups(_groups(file.metadata, among), columns=names)
+
+    def footer(self, path: str) -> pq.FileMetaData:
+        """What a Parquet file says of itself: sizes, statistics, key-value metadata. Raises as `read_table` does."""
+        import pyarrow.parquet as pq
+
+        with self._understood(path), self._open(path) as source:
+            return pq.read_metadata(source)
 
     def read_tables(
-        self, paths: list[str], columns: list[str] | None = None, damaged: list[str] | None = None
+        self,
+        paths: list[str],
+        columns: list[str] | None = None,
+        damaged: list[str] | None = None,
+        among: Among | None = None,
     ) -> Iterator[tuple[str, pa.Table]]:
         """Files one after another, in order, several fetched at once; one that was deleted meanwhile is skipped.
 
-        With `damaged`, a file that can't be understood is named there and skipped instead of raised.
+        With `damaged`, a file that can't be understood is named there and skipped instead of raised. `columns` and
+        `among` as in `read_table`.
         """
 
         def read(path: str) -> pa.Table | None:
             try:
-                return self.read_table(path, columns)
+                return self.read_table(path, columns, among)
             except FileNotFoundError:
                 return None
             except DamagedFile:
@@ -214,6 +253,24 @@ class Lake:
         finally:
             self.delete([path])
 
+    @contextlib.contextmanager
+    def _understood(self, path: str) -> Iterator[None]:
+        """What pyarrow raises over a file that is wrong inside, which is many things, as `DamagedFile`."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DamagedFile(
+                f"{self.url}/{path} is damaged ({error}): bring it back from a backup, or move it away and run "
+                "`hindlake rebuild`"
+            ) from error
+
+    def _open(self, path: str) -> BinaryIO:
+        return self._retry(lambda: self._store.open(path), f"read {path}")
+
     def _is_big(self, path: str) -> bool:
         return self._retry(lambda: self._store.size(path), f"look for {path}") > _WHOLE_BYTES
 
@@ -233,6 +290,26 @@ class Lake:
             except OSError as error:
                 raise LakeError(f"can't {what} in {self.url}: {error}") from error
         raise AssertionError("unreachable")
+
+
+def _groups(footer: pq.FileMetaData, among: Among | None) -> list[int]:
+    """Row groups that may hold one of the wanted values; those without statistics may."""
+    every = list(range(footer.num_row_groups))
+    if among is None:
+        return every
+    leaves = [footer.schema.column(place).path for place in range(footer.num_columns)]
+    if among.column not in leaves:
+        return every
+    place = leaves.index(among.column)
+    kept = []
+    for group in every:
+        known = footer.row_group(group).column(place).statistics
+        if known is not None and known.has_min_max:
+            first = bisect_left(among.values, known.min)
+            if first == len(among.values) or among.values[first] > known.max:
+                continue
+        kept.append(group)
+    return kept
 
 
 def s3_options(settings: Settings) -> dict[str, Any]:

@@ -177,6 +177,12 @@ class JobSettings(_Section):
     ray_from_traces: int = Field(5_000, ge=1)
     #: Local Ray workers; 0: one a core
     ray_workers: int = Field(0, ge=0)
+    #: Megabytes of the files that small trace files are joined into, at most; half of it is big enough to stay
+    compact_target_mb: int = Field(64, ge=1)
+    #: Minutes that a trace file is left alone after it was written
+    compact_min_age_minutes: int = Field(10, ge=0)
+    #: Minutes that small files are kept beside the bigger one that replaces them, for readers that know only them
+    compact_grace_minutes: int = Field(60, ge=0)
 
 
 class Settings(BaseSettings):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from .events import Event, Trace, events_of, events_table, group_traces
 from .ids import derive_id
-from .lake import Lake, namespace_path
+from .lake import Among, Lake, namespace_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +36,24 @@ def trace_paths(lake: Lake, namespace: str) -> list[str]:
     return lake.names(namespace_path(namespace, "traces"))
 
 
+def read_trace_files(lake: Lake, namespace: str, columns: list[str]) -> Iterator[tuple[str, pa.Table]]:
+    """Some columns of every file of events, while compaction may be going on: no event is missed, some come twice.
+
+    A file that was listed and is gone has been replaced by one that was written before; so what is gone makes this
+    list again, and read what is new.
+    """
+    seen: set[str] = set()
+    while True:
+        fresh = [path for path in trace_paths(lake, namespace) if path not in seen]
+        seen.update(fresh)
+        read = 0
+        for path, rows in lake.read_tables(fresh, columns):
+            read += 1
+            yield path, rows
+        if read == len(fresh):
+            return
+
+
 #: A column that `scan_events` can add: the file that an event lies in.
 PATH = "path"
 
@@ -55,7 +73,7 @@ def scan_events(lake: Lake, namespace: str, columns: list[str]) -> pa.Table:
     )
     stored = [name for name in wanted if name != PATH]
     tables = []
-    for path, rows in lake.read_tables(trace_paths(lake, namespace), stored):
+    for path, rows in read_trace_files(lake, namespace, stored):
         named = rows.append_column(PATH, pa.array([path] * rows.num_rows, pa.string())) if PATH in wanted else rows
         tables.append(
             pa.Table.from_arrays(
@@ -97,12 +115,12 @@ def read_traces(
     if paths is None:
         paths = [
             path
-            for path, rows in lake.read_tables(trace_paths(lake, namespace), ["trace_id"])
+            for path, rows in read_trace_files(lake, namespace, ["trace_id"])
             if pc.any(pc.is_in(rows.column("trace_id"), value_set=wanted)).as_py()
         ]
     events: list[Event] = []
     read = 0
-    for _, rows in lake.read_tables(list(paths)):
+    for _, rows in lake.read_tables(list(paths), among=Among("trace_id", wanted.to_pylist())):
         read += 1
         events.extend(events_of(rows.filter(pc.is_in(rows.column("trace_id"), value_set=wanted))))
     if read < len(paths):
