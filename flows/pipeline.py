@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..jobs.collect import CollectReport, collect
+from ..jobs.compact import CompactReport, compact
 from ..jobs.reflect import ReflectReport, reflect
 from ..jobs.reflectors import Name, reflector_of
 from ..jobs.shards import Engine
@@ -16,6 +17,19 @@ from ..memory_store.settings import Settings
 def run_collect(settings: Settings, clock: Clock) -> CollectReport:
     """Bring what recorders on this machine have logged into the lake."""
     return collect(Lake.open(settings), settings, clock)
+
+
+def run_compact(
+    settings: Settings,
+    clock: Clock,
+    *,
+    version: str,
+    namespaces: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> CompactReport:
+    """Join small trace files into bigger ones, in the namespaces named, or in all."""
+    lake = Lake.open(settings)
+    return compact(lake, settings, clock, version=version, namespaces=namespaces, progress=progress)
 
 
 def run_reflect(

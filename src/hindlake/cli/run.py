@@ -47,6 +47,37 @@ def collect(
     session.answer({"run_id": "", "counts": counts}, lambda: _show_counts(session, "collect", counts))
 
 
+@runs.command("compact")
+def compact(
+    context: typer.Context, home: HomeOption = None, namespace: NamespaceOption = None, json: JsonOption = False
+) -> None:
+    """Join small trace files of the lake into bigger ones, while others read and write.
+
+    Works in all namespaces unless one is named. Files younger than 10 minutes are left alone; those that were joined
+    are deleted by the first run that comes an hour later, so that whoever is reading them can finish.
+
+    \b
+    hindlake run compact
+    HINDLAKE_JOBS_COMPACT_TARGET_MB=256 hindlake run compact --namespace acme
+    """
+    from dataclasses import asdict
+
+    from .. import __version__
+    from ..flows.pipeline import run_compact
+
+    session = Session(context, home, namespace, json)
+    namespaces = [session.named_namespace] if session.named_namespace else None
+    with _bar(session, "days") as progress:
+        report = run_compact(
+            session.settings, session.clock, version=__version__, namespaces=namespaces, progress=progress
+        )
+    counts = asdict(report)
+    damaged = counts.pop("damaged_paths")
+    session.answer(
+        {"run_id": "", "counts": counts, "damaged": damaged}, lambda: _show_compact(session, counts, damaged)
+    )
+
+
 @runs.command("reflect")
 def reflect(
     context: typer.Context,
@@ -155,6 +186,12 @@ def _decision(row: dict[str, Any]) -> dict[str, Any]:
 
 def _show_counts(session: Session, job: str, counts: dict[str, Any]) -> None:
     session.line(f"{job}: " + ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
+
+
+def _show_compact(session: Session, counts: dict[str, Any], damaged: tuple[str, ...]) -> None:
+    _show_counts(session, "compact", counts)
+    for path in damaged:
+        session.line(f"  {path} is damaged and was left alone: bring it back from a backup, or move it away")
 
 
 def _show_reflect(session: Session, result: dict[str, Any], dry_run: bool) -> None:
