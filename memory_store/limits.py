@@ -22,19 +22,22 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _TEXT_FIELDS = tuple(field.name for field in msgspec.structs.fields(Event) if field.type is str)
 
 
+def visible(text: str) -> str:
+    """The text with its lone surrogates written out, as the six characters `\\ud83d`: UTF-8 has none."""
+    return text if text.isascii() else _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
 def printable(event: Event) -> None:
-    """Write the lone surrogates in an event's text out, in place, as the six characters `\\ud83d`: UTF-8 has none."""
+    """Make the text of an event `visible`, in place."""
     for name in _TEXT_FIELDS:
-        value = getattr(event, name)
-        if not value.isascii() and _SURROGATE.search(value):
-            setattr(event, name, _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", value))
+        setattr(event, name, visible(getattr(event, name)))
 
 
-def cut(event: Event, limit: int, screened: Callable[[str], str]) -> None:
+def cut(event: Event, limit: int, screen: Callable[[str], tuple[str, int]]) -> None:
     """Cut an event's long values to `limit` bytes of UTF-8, in place, and note length and SHA-256 of the whole.
 
-    `screened` masks what is kept before it is cut for good, so that no secret is split where it can't be seen. JSON
-    that is cut becomes `{"$cut": "<what is kept of it>"}`.
+    `screen` masks what is kept before it is cut for good, so that no secret is split where it can't be seen, and says
+    how many things it masked. JSON that is cut becomes `{"$cut": "<what is kept of it>"}`.
     """
     for name in _TEXT_FIELDS:
         value = getattr(event, name)
@@ -44,8 +47,11 @@ def cut(event: Event, limit: int, screened: Callable[[str], str]) -> None:
         raw = value.encode()
         if len(raw) <= room:
             continue
-        head = _head(raw, room + _BEYOND)
-        kept = _head((screened(head) if name in LONG_FIELDS else head).encode(), room)
+        kept = _head(raw, room)
+        if name in LONG_FIELDS:
+            head, masked = screen(_head(raw, room + _BEYOND))
+            kept = _head(head.encode(), room)
+            event.masked += masked
         event.cuts = [*event.cuts, Cut(name, len(raw), sha256(raw).hexdigest())]
         setattr(event, name, msgspec.json.encode({"$cut": kept}).decode() if name in _JSON_FIELDS else kept)
 

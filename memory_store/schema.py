@@ -33,7 +33,12 @@ EVENTS = (
     _c("namespace", "text", "tenant; part of every key"),
     _c("trace_id", "text", "the task that this event belongs to, as an agent ran it"),
     _c("event_id", "text", "id of the event; equal ids are the same event"),
-    _c("seq", "int", "place in the trace, from 0"),
+    _c(
+        "seq",
+        "int",
+        "order inside a trace: counted from 0 by the recorder; microseconds since 1970 for feedback and outcomes that "
+        "come late; nanoseconds since 1970 for spans",
+    ),
     _c("at", "time", "when it happened, UTC"),
     _c("type", "text", "task · message · tool_call · step · feedback · outcome"),
     _c("role", "text", "who spoke: user · agent · tool · system"),

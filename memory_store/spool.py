@@ -21,7 +21,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -34,10 +34,11 @@ from .ids import sortable_id
 from .lake import Lake
 from .settings import Settings
 from .traces import write_events
+from .wire import decode
 
 _MAGIC = b"hindlake spool 1 "
 _FRAME = struct.Struct("<II")
-_decoder = msgspec.msgpack.Decoder(Event)
+_pack = _FRAME.pack
 
 #: A segment that has reached this size is sealed, in bytes.
 SEGMENT_BYTES = 4 << 20
@@ -87,6 +88,8 @@ class Spool:
         self.folder = folder
         #: Events appended by this process
         self.appended = 0
+        #: Called when a segment is begun
+        self.on_open: Callable[[], None] | None = None
         self._header = _MAGIC + label.encode("utf-8", "surrogateescape") + b"\n"
         self._fsync = fsync
         self._limit = segment_bytes
@@ -96,7 +99,7 @@ class Spool:
         # Reentrant, because a signal handler of the agent may log while the same thread is inside `append`.
         self._lock = threading.RLock()
         self._fd = -1
-        self._size = 0
+        self._size = self._limit  # nothing is open: there is no room
         self._name = ""
         self._sealed: set[str] = set()
 
@@ -105,9 +108,9 @@ class Spool:
 
         Raises `OSError` if it could not be kept; then nothing of it is left in the file.
         """
-        frame = _FRAME.pack(len(payload), crc32(payload)) + payload
+        frame = _pack(len(payload), crc32(payload)) + payload
         with self._lock:
-            if self._fd < 0 or self._size >= self._limit:
+            if self._size >= self._limit:
                 self._open()
             written = os.write(self._fd, frame)
             if written != len(frame):
@@ -126,7 +129,7 @@ class Spool:
         """Let go of the segment, so that it can be rolled. The next event begins a new one."""
         with self._lock:
             if self._fd >= 0:
-                fd, self._fd = self._fd, -1
+                fd, self._fd, self._size = self._fd, -1, self._limit
                 self._sealed.add(self._name)
                 _close(fd)
 
@@ -161,6 +164,8 @@ class Spool:
                 os.unlink(unborn)
             raise
         self._fd, self._name, self._size = fd, name, 0
+        if self.on_open is not None:
+            self.on_open()
 
     def _take_back(self, written: int) -> None:
         """Undo a write that was not whole, or end the segment with it: a torn frame must be the last."""
@@ -196,7 +201,7 @@ def read_segment(path: Path) -> Segment:
             segment.damaged += 1
             continue
         try:
-            segment.events.append(_decoder.decode(payload))
+            segment.events.append(decode(payload))
         except (msgspec.DecodeError, UnicodeDecodeError):
             segment.damaged += 1
     return segment

@@ -22,37 +22,24 @@ import base64
 import dataclasses
 import enum
 import json
-import re
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from ..memory_store.events import Cut, Event
-from ..memory_store.masking import Mask
+from ..memory_store.limits import visible
 
 #: What sits deeper than this is stored as its repr.
 _DEPTH = 64
 #: Most characters of a repr.
 _REPR_CHARACTERS = 10_000
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _INT64 = 1 << 63
 _SIMPLE = frozenset({str, int, bool, type(None)})
 _encode = msgspec.json.Encoder().encode
-
-#: Columns that hold text of any length.
-LONG_FIELDS = ("content", "arguments", "result", "error_message", "attributes", "name")
-#: Columns that hold JSON and must go on doing so when they are cut.
-_JSON_FIELDS = frozenset({"arguments", "attributes"})
-#: Names of things; a longer one is no name.
-_NAME_BYTES = 4_096
-#: Bytes beyond a cut that are screened too: longer than the longest secret but a private key.
-_EDGE = 4_096
 
 
 def as_text(value: object) -> str:
@@ -100,46 +87,6 @@ def as_real(value: object) -> float | None:
         return None
 
 
-def printable(event: Event) -> None:
-    """Write the lone surrogates in an event's text out, in place: UTF-8 can't say them."""
-    for name in event.__struct_fields__:
-        value = getattr(event, name)
-        if isinstance(value, str) and _SURROGATE.search(value):
-            setattr(event, name, _visible(value))
-
-
-def cut(event: Event, limit: int, mask: Mask) -> None:
-    """Cut an event's long values to `limit` bytes of UTF-8, in place, and note length and SHA-256 of the whole.
-
-    What is kept is masked before it is cut for good, so that no secret is split where it can't be seen any more.
-    """
-    for name in event.__struct_fields__:
-        value = getattr(event, name)
-        if not isinstance(value, str):
-            continue
-        room = limit if name in LONG_FIELDS else min(limit, _NAME_BYTES)
-        if len(value) * 4 <= room:
-            continue
-        raw = value.encode()
-        if len(raw) <= room:
-            continue
-        kept = _head(raw, room)
-        if name in LONG_FIELDS:
-            head, masked = mask.text(_head(raw, room + _EDGE))
-            kept = _head(head.encode(), room)
-            event.masked += masked
-        event.cuts = [*event.cuts, Cut(name, len(raw), sha256(raw).hexdigest())]
-        setattr(event, name, as_json({"$cut": kept}) if name in _JSON_FIELDS else kept)
-
-
-def _head(raw: bytes, size: int) -> str:
-    return raw[:size].decode("utf-8", "ignore")
-
-
-def _visible(text: str) -> str:
-    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
 def _is_plain(value: object, depth: int) -> bool:
     """Whether the fast encoder says this faithfully. It has no word for NaN, and takes bytes for text."""
     kind = type(value)
@@ -171,7 +118,7 @@ def _clean(value: Any, above: tuple[int, ...], depth: int) -> Any:
     if isinstance(value, enum.Enum):
         return _clean(value.value, above, depth + 1)
     if isinstance(value, str):
-        return _visible(str.__str__(value))
+        return visible(str.__str__(value))
     if isinstance(value, int):
         return int(value) if value.bit_length() < 13_000 else {"$int": hex(value)}
     if isinstance(value, float):
@@ -226,7 +173,7 @@ def _clean_composite(value: Any, above: tuple[int, ...], depth: int) -> Any:
 
 def _key(key: object) -> str:
     if isinstance(key, str):
-        return _visible(str.__str__(key.value if isinstance(key, enum.Enum) else key))
+        return visible(str.__str__(key.value if isinstance(key, enum.Enum) else key))
     if key is None or isinstance(key, (bool, int, float)):
         return str(key)
     return as_text(key)
@@ -239,6 +186,6 @@ def _shown(value: object) -> dict[str, str]:
 
 def _own_text(value: object, words: Any = str) -> str:
     try:
-        return _visible(words(value))
+        return visible(words(value))
     except Exception:
         return "(no text: it raises when asked)"

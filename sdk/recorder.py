@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
@@ -18,16 +19,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-import msgspec
-
 from ..memory_store.clock import Clock, SystemClock, as_utc
 from ..memory_store.events import OUTCOMES, Event, Outcome
 from ..memory_store.ids import IdSource
+from ..memory_store.limits import cut, printable
 from ..memory_store.masking import Mask, Screen
 from ..memory_store.settings import Settings
 from ..memory_store.spool import Spool, Waiting, home_label, waiting
+from ..memory_store.wire import HEAD_BYTES, Own, Stem, encode
 from .decorators import as_task, as_tool
-from .faithful import as_real, as_text, cut, printable
+from .faithful import as_real, as_text
 from .roller import EXIT_SECONDS, Roller
 from .tasks import Task
 from .working import Ring, Turn, WorkingMemory
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _log = logging.getLogger("hindlake")
-_encode = msgspec.msgpack.Encoder().encode
 
 #: Environment variables that tell a function that may be frozen or gone once it has answered.
 _SERVERLESS = ("AWS_LAMBDA_FUNCTION_NAME", "K_SERVICE", "FUNCTION_TARGET", "FUNCTIONS_WORKER_RUNTIME", "VERCEL")
@@ -106,6 +106,7 @@ class Recorder:
         self._clock = clock if clock is not None else SystemClock()
         options = settings.recorder
         self._mask = Mask(options.mask_secrets, options.mask_personal, screens)
+        self._suspects = self._mask.suspects
         self._limit = options.max_value_bytes
         self._working = WorkingMemory(options.working_turns)
         self._ids = IdSource()
@@ -113,7 +114,12 @@ class Recorder:
         self.new_id = self._ids.new
         #: The time, by the clock that was injected
         self.now = self._clock.now
+        #: The same for what is written: in seconds since 1970 where that is all there is to it
+        self.stamp: Callable[[], datetime | float] = (
+            time.time if type(self._clock) is SystemClock else lambda: as_utc(self.now())
+        )
         self._spool = Spool(settings.spool_folder, home_label(settings), fsync=options.fsync)
+        self._append = self._spool.append
         self._roller = Roller(settings, self._spool)
         self._running: ContextVar[Task | None] = ContextVar("hindlake-task", default=None)
         self._count_lock = threading.Lock()
@@ -177,9 +183,7 @@ class Recorder:
         """Say, at any time and from any process, what was thought of a task. True: it is kept."""
         return self._late(trace_id, "feedback", content=text, score=score, role="user")
 
-    def outcome(
-        self, trace_id: str, outcome: Outcome, reason: object = "", score: float | None = None
-    ) -> bool:
+    def outcome(self, trace_id: str, outcome: Outcome, reason: object = "", score: float | None = None) -> bool:
         """Say, at any time and from any process, how a task ended; the last word counts. True: it is kept."""
         return self._late(trace_id, "outcome", content=reason, score=score, outcome=outcome)
 
@@ -196,9 +200,17 @@ class Recorder:
             at = as_utc(self.now())
             self.append(
                 Event(
-                    namespace=self.namespace, trace_id=as_text(trace_id), event_id=self.new_id(),
-                    seq=int(at.timestamp() * 1_000_000), at=at, type=type, role=role, content=as_text(content),
-                    outcome=known_outcome(outcome) if outcome else "", score=as_real(score), source="recorder",
+                    namespace=self.namespace,
+                    trace_id=as_text(trace_id),
+                    event_id=self.new_id(),
+                    seq=int(at.timestamp() * 1_000_000),
+                    at=at,
+                    type=type,
+                    role=role,
+                    content=as_text(content),
+                    outcome=known_outcome(outcome) if outcome else "",
+                    score=as_real(score),
+                    source="recorder",
                 )
             )
         except Exception as error:
@@ -206,27 +218,43 @@ class Recorder:
             return False
         return True
 
-    def append(self, event: Event) -> int:
-        """Screen, encode and spool an event, and return its encoded size. Raises when it is not kept.
+    def stem(self, event: Event) -> Stem:
+        """What the events of a task share, made ready for `keep`."""
+        printable(event)
+        return Stem(event)
 
-        Everything that is logged comes by here.
+    def keep(self, stem: Stem, own: Own) -> bytes:
+        """Keep an event of a task, and return it as it is kept. Raises when it is not.
+
+        Nearly every event is innocent, short and plain: it is encoded once. The others go by `append`.
         """
         try:
-            payload = _encode(event)
+            encoded = encode(own)
+        except UnicodeEncodeError:
+            return self.append(stem.event(own))
+        if self._suspects(encoded) or len(encoded) + stem.size > self._limit:
+            return self.append(stem.event(own))
+        payload = stem.head + encoded[HEAD_BYTES:] + stem.tail
+        self._append(payload)
+        return payload
+
+    def append(self, event: Event) -> bytes:
+        """Screen, encode and spool any event, and return it as it is kept. Raises when it is not."""
+        try:
+            payload = encode(event)
         except UnicodeEncodeError:
             printable(event)
-            payload = _encode(event)
+            payload = encode(event)
         if len(payload) > self._limit:
-            cut(event, self._limit, self._mask)
-            payload = _encode(event)
-        if self._mask.suspects(payload) and self._mask.event(event):
-            payload = _encode(event)
+            cut(event, self._limit, self._mask.text)
+            payload = encode(event)
+        if self._suspects(payload) and self._mask.event(event):
+            payload = encode(event)
         if event.masked:
             with self._count_lock:
                 self._masked += event.masked
-        self._spool.append(payload)
-        self._roller.start()
-        return len(payload)
+        self._append(payload)
+        return payload
 
     def failed(self, error: BaseException) -> None:
         """Count a failure, and warn of the first one."""
@@ -239,7 +267,8 @@ class Recorder:
         try:
             _log.warning(
                 "hindlake could not keep an event in %s (%s); later failures are counted in Recorder.status() only",
-                self._spool.folder, self._last_error,
+                self._spool.folder,
+                self._last_error,
             )
         except Exception:  # a log handler of the agent's own
             return

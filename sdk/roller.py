@@ -54,6 +54,7 @@ class Roller:
         #: What went wrong last, in words; empty after a pass that worked
         self.last_error = ""
         self._reset()
+        spool.on_open = self.start
         _alive.add(self)
 
     def _reset(self) -> None:

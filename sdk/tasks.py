@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from datetime import UTC
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ..memory_store.clock import END_OF_TIME
 from ..memory_store.events import OUTCOMES, Event, Outcome, trace_of
+from ..memory_store.wire import decode
 from .faithful import as_int, as_json, as_real, as_text
 from .working import Ring, Turn, shortened, turns_of
 
@@ -45,7 +46,6 @@ class Task:
         is_remote: bool,
     ) -> None:
         self._recorder = recorder
-        self._namespace = recorder.namespace
         self._goal = goal
         #: Id of the trace; feedback and outcome may be given by it days later
         self.trace_id = trace_id
@@ -55,16 +55,30 @@ class Task:
         self.task_type = task_type
         #: Conversation that it is part of
         self.conversation_id = conversation_id
-        self._agent = agent
-        self._agent_role = agent_role
-        self._task_id = task_id
-        self._parent_trace_id = parent_trace_id
-        self._language = language
         self._attributes = attributes
         self._is_remote = is_remote
+        self._stem = recorder.stem(
+            Event(
+                recorder.namespace,
+                trace_id,
+                event_id="",
+                seq=0,
+                at=END_OF_TIME,
+                type="",
+                subject=subject,
+                agent=agent,
+                agent_role=agent_role,
+                task_type=task_type,
+                task_id=task_id,
+                conversation_id=conversation_id,
+                parent_trace_id=parent_trace_id,
+                language=language,
+                source="recorder",
+            )
+        )
         self._ring: Ring = recorder.ring(conversation_id)
-        self._first: list[Event] = []
-        self._last: deque[Event] = deque(maxlen=_LAST)
+        self._first: list[bytes] = []
+        self._last: deque[bytes] = deque(maxlen=_LAST)
         self._places = itertools.count()
         self._token: Token[Task | None] | None = None
         self._is_begun = False
@@ -97,8 +111,14 @@ class Task:
     ) -> bool:
         """Log a message of role user, agent, tool or system, of any content. True: it is kept."""
         return self._log(
-            "message", role=role, content=content, model=model, input_tokens=input_tokens,
-            output_tokens=output_tokens, latency_us=latency_us, attributes=attributes,
+            "message",
+            role=role,
+            content=content,
+            model=model,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            latency_us=latency_us,
+            attributes=attributes,
         )
 
     def step(
@@ -114,8 +134,14 @@ class Task:
     ) -> bool:
         """Log a step that is neither a message nor a tool call, such as a plan. True: it is kept."""
         return self._log(
-            "step", name=name, content=content, model=model, input_tokens=input_tokens,
-            output_tokens=output_tokens, latency_us=latency_us, attributes=attributes,
+            "step",
+            name=name,
+            content=content,
+            model=model,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            latency_us=latency_us,
+            attributes=attributes,
         )
 
     def tool(self, tool: str, arguments: object = None, *, call_id: str = "") -> ToolCall:
@@ -137,8 +163,19 @@ class Task:
     ) -> bool:
         """Log a tool call that is over, with its result or its error. True: it is kept."""
         return self._log(
-            "tool_call", "", "", "", tool, call_id, arguments, result, error_code, error_message, retries,
-            latency_us, attributes=attributes,
+            "tool_call",
+            "",
+            "",
+            "",
+            tool,
+            call_id,
+            arguments,
+            result,
+            error_code,
+            error_message,
+            retries,
+            latency_us,
+            attributes=attributes,
         )
 
     def feedback(self, text: object = "", score: float | None = None) -> bool:
@@ -211,7 +248,7 @@ class Task:
             from ..memory_store.episodes import episode_rows
 
             if events := [*self._first, *self._last]:
-                rows = episode_rows(trace_of(events), recorder.now())
+                rows = episode_rows(trace_of([decode(event) for event in events]), recorder.now())
                 recorder.put_act(rows[0]["act"], rows)
         except Exception as error:
             recorder.failed(error)
@@ -244,15 +281,10 @@ class Task:
             self._begin()
         recorder = self._recorder
         try:
-            at = recorder.now()
-            if at.tzinfo is not UTC:
-                at = at.astimezone(UTC) if at.tzinfo is not None else at.replace(tzinfo=UTC)
-            event = Event(
-                self._namespace,
-                self.trace_id,
+            own = (
                 recorder.new_id(),
                 next(self._places),
-                at,
+                recorder.stamp(),
                 type,
                 role if role.__class__ is str else as_text(role),
                 name if name.__class__ is str else as_text(name),
@@ -267,30 +299,24 @@ class Task:
                 None if latency_us is None else as_int(latency_us),
                 outcome,
                 None if score is None else as_real(score),
-                self.subject,
-                self._agent,
-                self._agent_role,
-                self.task_type,
-                self._task_id,
-                self.conversation_id,
-                self._parent_trace_id,
-                "",
-                model if model.__class__ is str else as_text(model),
-                None if input_tokens is None else as_int(input_tokens),
-                None if output_tokens is None else as_int(output_tokens),
-                self._language,
-                "recorder",
-                attributes="" if attributes is None else as_json(attributes),
             )
-            size = recorder.append(event)
-            if size > 4_000:
-                event = shortened(event)
-            if type == "tool_call" or type == "message":
-                self._ring.append(event)
-            if len(self._first) < _FIRST:
-                self._first.append(event)
+            if model or attributes is not None or input_tokens is not None or output_tokens is not None:
+                event = self._stem.event(own)
+                event.model = as_text(model)
+                event.input_tokens = None if input_tokens is None else as_int(input_tokens)
+                event.output_tokens = None if output_tokens is None else as_int(output_tokens)
+                event.attributes = "" if attributes is None else as_json(attributes)
+                payload = recorder.append(event)
             else:
-                self._last.append(event)
+                payload = recorder.keep(self._stem, own)
+            if len(payload) > 4_000:
+                payload = shortened(payload)
+            if type == "tool_call" or type == "message":
+                self._ring.append(payload)
+            if len(self._first) < _FIRST:
+                self._first.append(payload)
+            else:
+                self._last.append(payload)
         except Exception as error:
             recorder.failed(error)
             return False
@@ -328,9 +354,14 @@ class ToolCall:
             return False
         self._is_ended = True
         return self._task.tool_call(
-            self._tool, arguments=self._arguments, result=self._result, error_code=self._error_code,
-            error_message=as_text(self._error_message), retries=self.retries,
-            latency_us=(time.perf_counter_ns() - self._began) // 1_000, call_id=self._call_id,
+            self._tool,
+            arguments=self._arguments,
+            result=self._result,
+            error_code=self._error_code,
+            error_message=as_text(self._error_message),
+            retries=self.retries,
+            latency_us=(time.perf_counter_ns() - self._began) // 1_000,
+            call_id=self._call_id,
         )
 
     def __enter__(self) -> ToolCall:

@@ -11,13 +11,15 @@ from typing import Literal
 import msgspec
 
 from ..memory_store.events import Event
+from ..memory_store.wire import decode, encode
 
 #: Conversations that are kept; the one that was quiet longest goes first.
 CONVERSATIONS = 256
 #: Most characters of a turn's content.
 CONTENT_CHARACTERS = 8_000
 
-Ring = deque[Event]
+#: Encoded events, oldest first
+Ring = deque[bytes]
 
 
 @dataclass(frozen=True)
@@ -86,17 +88,20 @@ def turns_of(ring: Ring) -> list[Turn]:
             event.retries,
             event.latency_us,
         )
-        for event in list(ring)
+        for event in map(decode, list(ring))
     ]
 
 
-def shortened(event: Event) -> Event:
-    """An event without what is too long to be held in memory."""
-    return msgspec.structs.replace(
-        event,
-        content=event.content[:CONTENT_CHARACTERS],
-        result=event.result[:CONTENT_CHARACTERS],
-        arguments=event.arguments[:CONTENT_CHARACTERS],
-        error_message=event.error_message[:CONTENT_CHARACTERS],
-        attributes="",
+def shortened(payload: bytes) -> bytes:
+    """An encoded event without what is too long to be held in memory."""
+    event: Event = decode(payload)
+    return encode(
+        msgspec.structs.replace(
+            event,
+            content=event.content[:CONTENT_CHARACTERS],
+            result=event.result[:CONTENT_CHARACTERS],
+            arguments=event.arguments[:CONTENT_CHARACTERS],
+            error_message=event.error_message[:CONTENT_CHARACTERS],
+            attributes="",
+        )
     )

@@ -13,8 +13,7 @@ from ..events import Event
 from ..ids import derive_id
 from ..limits import cut, printable
 from ..masking import Mask
-
-_encode = msgspec.msgpack.Encoder().encode
+from ..wire import encode
 
 #: The time of an event that has none.
 UNTIMED = datetime(1, 1, 1, tzinfo=UTC)
@@ -103,13 +102,13 @@ def finish(draft: Draft, stamp: Stamp, source: str) -> list[Event]:
 def _tidy(one: Event, stamp: Stamp) -> None:
     """Make an event fit to be kept. Nearly every event is, which its encoded form tells at once."""
     try:
-        encoded = _encode(one)
+        encoded = encode(one)
     except UnicodeEncodeError:
         printable(one)
-        encoded = _encode(one)
+        encoded = encode(one)
     mask = stamp.mask
     if stamp.max_value_bytes and len(encoded) > stamp.max_value_bytes:
-        cut(one, stamp.max_value_bytes, lambda head: mask.text(head)[0] if mask else head)
+        cut(one, stamp.max_value_bytes, mask.text if mask is not None else lambda head: (head, 0))
     if mask is not None and mask.suspects(encoded):
         mask.event(one)
 
