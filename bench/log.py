@@ -1,13 +1,15 @@
 """What logging costs the agent, beside what else it could log with, and whether anything is lost.
 
     python bench/log.py [--json] [--events 40000] [--threads-events 20000] [--kills 40] [--flat-events 200000]
+    python bench/log.py [--json] --soak 10000000
 
 One tool-call event of about 450 bytes, screening on, one write to the spool, the background thread rolling into
 Parquet meanwhile. `caller`: arguments and result as the texts that a model and a tool hand over; `caller_objects`: the
 same as nested dicts, which have to be encoded faithfully first. Beside it in the same run, in turns: an OpenTelemetry
 span (start and end, batch processor, an exporter that drops), the same span with the event's content, and `logging`
 through a QueueHandler with a listener. Then sustained rates, memory over many events, and the kill test. `load` is the
-machine's load average: above the number of cores, compare columns, not microseconds.
+machine's load average: above the number of cores, compare columns, not microseconds. `--soak` measures nothing else:
+resident memory at twenty steps of so many events.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import logging.handlers
 import os
 import queue
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -108,6 +111,7 @@ def queue_call() -> tuple[Callable[[], object], Callable[[], object]]:
 
 def rate(recorder: Recorder, threads: int, events: int) -> int:
     """Events a second that `threads` threads log together."""
+
     def log() -> None:
         task = recorder.task("bench")
         for _ in range(events // threads):
@@ -127,6 +131,32 @@ def resident_mb() -> float:
         if line.startswith("VmRSS"):
             return round(int(line.split()[1]) / 1024, 1)
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+
+
+def soak(events: int) -> dict[str, object]:
+    """Resident memory, in MB, at twenty steps of `events` events in traces of a thousand, printed as it goes."""
+    steps: dict[str, float] = {}
+    per_step = max(1, events // 20)
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Settings.load(home=f"{folder}/home"))
+        done = 0
+        for step in range(1, 21):
+            while done < step * per_step:
+                with recorder.task("bench", conversation_id=f"c-{done // 1_000 % 1_000}") as task:
+                    count = min(1_000, step * per_step - done)
+                    for _ in range(count):
+                        task.tool_call("get_order", arguments=ARGUMENTS, result=RESULT, latency_us=1_234)
+                    done += count
+                if done % 20_000 == 0:  # an agent pauses; the spool is rolled meanwhile
+                    recorder.flush(600)
+            recorder.flush(600)
+            shutil.rmtree(f"{folder}/home/lake")  # so that the machine's disk does not fill
+            steps[str(done)] = resident_mb()
+            print(f"{done:>12,} {steps[str(done)]:8.1f} MB", file=sys.stderr, flush=True)
+        failed = recorder.status().failed
+        recorder.close()
+    return {"soak_mb": steps, "failed": failed, "seconds": round(time.perf_counter() - began)}
 
 
 def flat(recorder: Recorder, events: int) -> dict[str, float]:
@@ -152,7 +182,11 @@ def main() -> None:
     parser.add_argument("--threads-events", type=int, default=20_000)
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--flat-events", type=int, default=200_000)
+    parser.add_argument("--soak", type=int, default=0, metavar="N", help="only log N events, and watch the memory")
     options = parser.parse_args()
+    if options.soak:
+        print(json.dumps(soak(options.soak)) if options.json else soak(options.soak))
+        return
     with tempfile.TemporaryDirectory() as folder:
         recorder = Recorder(Settings.load(home=f"{folder}/home"))
         task = recorder.task("bench", task_type="logistics", subject="user:42", conversation_id="c-12")
@@ -201,7 +235,9 @@ def main() -> None:
         recorder.close()
         killed = subprocess.run(
             [sys.executable, str(KILL_WRITERS), f"{folder}/kills", str(options.kills), "1"],
-            stdout=subprocess.PIPE, text=True, check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
         )
         report |= {name: value for name, value in json.loads(killed.stdout).items() if name != "rows"}
     if options.json:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -17,7 +18,7 @@ OUTCOMES: tuple[str, ...] = ("success", "failure", "partial", "unknown")
 EVENT_TYPES: tuple[str, ...] = ("task", "message", "tool_call", "step", "feedback", "outcome")
 
 
-class Cut(msgspec.Struct, frozen=True):
+class Cut(msgspec.Struct, frozen=True, gc=False):
     """A value that was too long to keep whole."""
 
     #: Column that was cut
@@ -28,7 +29,7 @@ class Cut(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Event(msgspec.Struct, array_like=True):
+class Event(msgspec.Struct, array_like=True, gc=False):
     """One step of a trace: a row of the table `events`, whose schema says what each field means.
 
     Text is never None: empty means there is none.
@@ -141,18 +142,19 @@ def events_table(events: Sequence[Event]) -> pa.Table:
     from .schema import arrow_schema
 
     schema = arrow_schema("events")
-    if not events:
-        return schema.empty_table()
-    columns: list[pa.Array] = []
-    for field, values in zip(schema, zip(*map(msgspec.structs.astuple, events), strict=True), strict=True):
-        # Most columns of a segment hold one value, and that is told faster than it is converted.
-        if values.count(values[0]) == len(values) and not isinstance(values[0], (list, float)):
-            columns.append(pa.repeat(pa.scalar(values[0], field.type), len(values)))
-        elif field.name == "cuts":
-            columns.append(pa.array([[msgspec.structs.asdict(cut) for cut in cuts] for cuts in values], field.type))
-        else:
-            columns.append(pa.array(values, field.type))
+    columns = [_column([*map(attrgetter(field.name), events)], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _column(values: list[Any], type: pa.DataType) -> pa.Array:
+    """Values of one field as an Arrow array. Most fields of a segment hold one value, which is told fast."""
+    import pyarrow as pa
+
+    if values and not isinstance(values[0], (float, list)) and values.count(values[0]) == len(values):
+        return pa.repeat(pa.scalar(values[0], type), len(values))
+    if values and isinstance(values[0], list):
+        values = [[msgspec.structs.asdict(cut) for cut in cuts] for cuts in values] if any(values) else values
+    return pa.array(values, type)
 
 
 def events_of(rows: pa.Table) -> list[Event]:

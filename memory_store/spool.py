@@ -125,19 +125,20 @@ class Spool:
             self._size += written
             self.appended += 1
 
-    def seal(self) -> None:
-        """Let go of the segment, so that it can be rolled. The next event begins a new one."""
+    def seal(self) -> frozenset[str]:
+        """Let go of the segment, so that it can be rolled, and name all that were let go. The next event begins one."""
         with self._lock:
             if self._fd >= 0:
                 fd, self._fd, self._size = self._fd, -1, self._limit
                 self._sealed.add(self._name)
                 _close(fd)
+            return frozenset(self._sealed)
 
-    def unrolled(self) -> bool:
-        """Whether a segment that this process sealed is still in the folder."""
+    def unrolled(self, names: frozenset[str] | None = None) -> bool:
+        """Whether a segment that this process sealed, of these names, is still in the folder."""
         with self._lock:
             self._sealed = {name for name in self._sealed if (self.folder / f"{name}.spool").exists()}
-            return bool(self._sealed)
+            return bool(self._sealed if names is None else self._sealed & names)
 
     def after_fork(self) -> None:
         """Begin anew in a child: the segment is the parent's, and this process has closed it already."""

@@ -159,13 +159,13 @@ class Roller:
         with self._pass_lock:
             # The boundary of the thread: it must outlive whatever goes wrong in one pass.
             try:
-                self._spool.seal()
+                sealed = self._spool.seal()
                 if self._settings.is_remote and _bucket_is_lost():
                     self._roll_elsewhere()
                 else:
                     _roll(self._settings, self.lake(), self._acts)
                 for _ in range(50):  # another process may be rolling a segment of ours right now
-                    if not self._spool.unrolled():
+                    if not self._spool.unrolled(sealed):
                         self.last_error = ""
                         return True
                     time.sleep(0.02)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 REMOTE_SECONDS = 30.0
 #: Events of a trace that are held in memory for its episode: the first ones, and the last ones.
 _FIRST, _LAST = 200, 400
+#: Bytes of an event above which it is shortened before it is held in memory.
+_LONG = 4_000
 
 
 class Task:
@@ -162,21 +164,41 @@ class Task:
         attributes: object = None,
     ) -> bool:
         """Log a tool call that is over, with its result or its error. True: it is kept."""
-        return self._log(
-            "tool_call",
-            "",
-            "",
-            "",
-            tool,
-            call_id,
-            arguments,
-            result,
-            error_code,
-            error_message,
-            retries,
-            latency_us,
-            attributes=attributes,
-        )
+        # What `_log` does, spelled out: most events are tool calls, and each step on the way costs the agent.
+        if not self._is_begun:
+            self._begin()
+        recorder = self._recorder
+        try:
+            own = (
+                recorder.new_id(),
+                next(self._places),
+                recorder.stamp(),
+                "tool_call",
+                "",
+                "",
+                "",
+                tool if tool.__class__ is str else as_text(tool),
+                call_id if call_id.__class__ is str else as_text(call_id),
+                "" if arguments is None else arguments if arguments.__class__ is str else as_json(arguments),
+                "" if result is None else result if result.__class__ is str else as_text(result),
+                error_code if error_code.__class__ is str else as_text(error_code),
+                error_message if error_message.__class__ is str else as_text(error_message),
+                retries if retries.__class__ is int and -1 < retries < 2**31 else as_int(retries) or 0,
+                latency_us if latency_us.__class__ is int and -1 < latency_us < 2**63 else as_int(latency_us),
+                "",
+                None,
+            )
+            if attributes is None:
+                payload = recorder.keep(self._stem, own)
+            else:
+                event = self._stem.event(own)
+                event.attributes = as_json(attributes)
+                payload = recorder.append(event)
+            self._hold(payload, self._ring)
+        except Exception as error:
+            recorder.failed(error)
+            return False
+        return True
 
     def feedback(self, text: object = "", score: float | None = None) -> bool:
         """Log what the user thinks of the task; `score` from -1 to 1. True: it is kept."""
@@ -261,13 +283,7 @@ class Task:
         role: str = "",
         content: object = "",
         name: str = "",
-        tool: str = "",
-        call_id: str = "",
-        arguments: object = None,
-        result: object = None,
-        error_code: str = "",
-        error_message: object = "",
-        retries: int = 0,
+        *,
         latency_us: int | None = None,
         outcome: str = "",
         score: float | None = None,
@@ -289,38 +305,42 @@ class Task:
                 role if role.__class__ is str else as_text(role),
                 name if name.__class__ is str else as_text(name),
                 content if content.__class__ is str else as_text(content),
-                tool if tool.__class__ is str else as_text(tool),
-                call_id if call_id.__class__ is str else as_text(call_id),
-                "" if arguments is None else arguments if arguments.__class__ is str else as_json(arguments),
-                "" if result is None else result if result.__class__ is str else as_text(result),
-                error_code if error_code.__class__ is str else as_text(error_code),
-                error_message if error_message.__class__ is str else as_text(error_message),
-                retries if retries.__class__ is int and -1 < retries < 2**31 else as_int(retries) or 0,
+                "",
+                "",
+                "",
+                "",
+                "",
+                "",
+                0,
                 None if latency_us is None else as_int(latency_us),
                 outcome,
                 None if score is None else as_real(score),
             )
-            if model or attributes is not None or input_tokens is not None or output_tokens is not None:
+            if model.__class__ is str and not model and input_tokens is output_tokens is attributes is None:
+                payload = recorder.keep(self._stem, own)
+            else:
                 event = self._stem.event(own)
                 event.model = as_text(model)
                 event.input_tokens = None if input_tokens is None else as_int(input_tokens)
                 event.output_tokens = None if output_tokens is None else as_int(output_tokens)
                 event.attributes = "" if attributes is None else as_json(attributes)
                 payload = recorder.append(event)
-            else:
-                payload = recorder.keep(self._stem, own)
-            if len(payload) > 4_000:
-                payload = shortened(payload)
-            if type == "tool_call" or type == "message":
-                self._ring.append(payload)
-            if len(self._first) < _FIRST:
-                self._first.append(payload)
-            else:
-                self._last.append(payload)
+            self._hold(payload, self._ring if type == "message" else None)
         except Exception as error:
             recorder.failed(error)
             return False
         return True
+
+    def _hold(self, payload: bytes, ring: Ring | None) -> None:
+        """Remember an event for the episode, and a turn for the conversation."""
+        if len(payload) > _LONG:
+            payload = shortened(payload)
+        if ring is not None:
+            ring.append(payload)
+        if len(self._first) < _FIRST:
+            self._first.append(payload)
+        else:
+            self._last.append(payload)
 
 
 class ToolCall:
