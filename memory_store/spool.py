@@ -42,6 +42,8 @@ _pack = _FRAME.pack
 
 #: A segment that has reached this size is sealed, in bytes.
 SEGMENT_BYTES = 4 << 20
+#: Size of the segment while none is open, so that one question tells that a new one is needed.
+_NO_ROOM = 1 << 62
 #: A segment that was made and never used is removed after this time, in seconds.
 _STALE_SECONDS = 3600
 
@@ -99,7 +101,7 @@ class Spool:
         # Reentrant, because a signal handler of the agent may log while the same thread is inside `append`.
         self._lock = threading.RLock()
         self._fd = -1
-        self._size = self._limit  # nothing is open: there is no room
+        self._size = _NO_ROOM
         self._name = ""
         self._sealed: set[str] = set()
 
@@ -129,7 +131,7 @@ class Spool:
         """Let go of the segment, so that it can be rolled, and name all that were let go. The next event begins one."""
         with self._lock:
             if self._fd >= 0:
-                fd, self._fd, self._size = self._fd, -1, self._limit
+                fd, self._fd, self._size = self._fd, -1, _NO_ROOM
                 self._sealed.add(self._name)
                 _close(fd)
             return frozenset(self._sealed)
