@@ -63,7 +63,7 @@ class Folder:
 
     def names(self, prefix: str, after: str) -> list[str]:
         """Paths below a folder that come after a name, in no order."""
-        found = []
+        found: list[str] = []
         for folder, folders, files in os.walk(self._at(prefix)):
             with contextlib.suppress(ValueError):
                 folders.remove(_UNBORN)

@@ -208,7 +208,8 @@ class _Builder:
     def _claim(self, call_id: str, made: Event) -> None:
         """A tool's span takes the place of the call that a message spoke of."""
         spoken = self._said.calls.get(call_id)
-        if spoken is not None and self._said.pending.pop(spoken.event_id, None):
+        if spoken is not None and spoken.event_id in self._said.pending:
+            del self._said.pending[spoken.event_id]
             made.arguments = made.arguments or spoken.arguments
         self._said.calls[call_id] = made
 
