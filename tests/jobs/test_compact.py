@@ -427,12 +427,12 @@ def test_a_reader_misses_nothing_when_all_that_it_listed_is_gone_before_it_reads
             found = store.names(prefix, after)
             listings.append(prefix)
             if len(listings) < 3:
-                small_files(other, 5, first=100, trace="other")
+                small_files(other, 10 * len(listings), first=1000 * len(listings), trace="other")
                 settled(other, at_once(any_settings))
             return found
 
     any_lake._store = Overtaken()  # type: ignore[assignment]
-    assert read(any_lake) >= 15
+    assert read(any_lake) >= 15  # the events of the first five files
     assert len(listings) > 2
 
 
