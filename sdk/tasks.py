@@ -25,6 +25,8 @@ REMOTE_SECONDS = 30.0
 _FIRST, _LAST = 200, 400
 #: Bytes of an event above which it is shortened before it is held in memory.
 _LONG = 4_000
+#: What an event that is no tool call has from tool to retries.
+_NO_CALL = ("", "", "", "", "", "", 0)
 
 
 class Task:
@@ -305,13 +307,7 @@ class Task:
                 role if role.__class__ is str else as_text(role),
                 name if name.__class__ is str else as_text(name),
                 content if content.__class__ is str else as_text(content),
-                "",
-                "",
-                "",
-                "",
-                "",
-                "",
-                0,
+                *_NO_CALL,
                 None if latency_us is None else as_int(latency_us),
                 outcome,
                 None if score is None else as_real(score),
