@@ -250,3 +250,10 @@ def test_an_eval_prints_an_object_for_each_set(shell: Shell) -> None:
     for name in ("trail", "whowhen", "agentrx", "taubench", "realmem"):
         assert {"recall", "precision", "n"} <= value[name].keys()
         assert 0 <= value[name]["recall"] <= 1
+
+
+@pytest.mark.parametrize("job", ["collect", "compact", "reflect"])
+def test_the_counts_of_a_job_are_numbers(shell: Shell, job: str) -> None:
+    value = shell("run", job, "--json").json
+    assert isinstance(value["run_id"], str)
+    assert all(isinstance(count, int) for count in value["counts"].values())

@@ -44,6 +44,7 @@ def collect(
 
     session = Session(context, home, namespace, json)
     counts = asdict(run_collect(session.settings, session.clock))
+    del counts["at"]
     session.answer({"run_id": "", "counts": counts}, lambda: _show_counts(session, "collect", counts))
 
 
@@ -73,6 +74,7 @@ def compact(
         )
     counts = asdict(report)
     damaged = counts.pop("damaged_paths")
+    del counts["at"]
     session.answer(
         {"run_id": "", "counts": counts, "damaged": damaged}, lambda: _show_compact(session, counts, damaged)
     )
