@@ -113,10 +113,10 @@ class Recorder:
         #: A new event id
         self.new_id = self._ids.new
         #: The time, by the clock that was injected
-        self.now = self._clock.now
+        self.now = now = self._clock.now
         #: The same for what is written: in seconds since 1970 where that is all there is to it
         self.stamp: Callable[[], datetime | float] = (
-            time.time if type(self._clock) is SystemClock else lambda: as_utc(self.now())
+            time.time if type(self._clock) is SystemClock else lambda: as_utc(now())
         )
         self._spool = Spool(settings.spool_folder, home_label(settings), fsync=options.fsync)
         self._append = self._spool.append
