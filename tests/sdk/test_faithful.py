@@ -82,7 +82,10 @@ class HostileDict(dict[str, int]):
 
 Point = namedtuple("Point", "x y")
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=20,
@@ -118,7 +121,10 @@ def test_json_values_come_back_as_they_went_in(value: object) -> None:
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
         (Path("a") / "b", "a/b"),
         (Order(1, "x"), {"id": 1, "note": "x"}),
-        (Model(name="n", at=datetime(2026, 1, 1), more=b"x"), {"name": "n", "at": "2026-01-01T00:00:00", "more": {"$bytes": "eA=="}}),  # type: ignore[call-arg]  # noqa: E501
+        (
+            Model(name="n", at=datetime(2026, 1, 1), more=b"x"),
+            {"name": "n", "at": "2026-01-01T00:00:00", "more": {"$bytes": "eA=="}},
+        ),  # type: ignore[call-arg]
         (Struct(1), {"x": 1}),
         (Point(1, b"a"), {"x": 1, "y": {"$bytes": "YQ=="}}),
         (Color.RED, "red"),
@@ -178,8 +184,15 @@ def test_a_generator_is_not_used_up() -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, ""), ("x", "x"), (b"caf\xc3\xa9", "café"), (b"\xff", '{"$bytes":"/w=="}'), (5, "5"), ([1], "[1]"),
-        (ValueError("no"), "ValueError: no"), (Color.RED, '"red"'), (Name("n"), "n"),
+        (None, ""),
+        ("x", "x"),
+        (b"caf\xc3\xa9", "café"),
+        (b"\xff", '{"$bytes":"/w=="}'),
+        (5, "5"),
+        ([1], "[1]"),
+        (ValueError("no"), "ValueError: no"),
+        (Color.RED, '"red"'),
+        (Name("n"), "n"),
     ],
 )
 def test_what_was_said_is_text(value: object, text: str) -> None:
@@ -188,7 +201,14 @@ def test_what_was_said_is_text(value: object, text: str) -> None:
 
 def test_numbers_fit_their_columns() -> None:
     assert [as_int(v) for v in ("7", 3.9, 2**80, -(2**80), None, "x", float("nan"), np.int32(4))] == [
-        7, 3, 2**63 - 1, -(2**63), None, None, None, 4
+        7,
+        3,
+        2**63 - 1,
+        -(2**63),
+        None,
+        None,
+        None,
+        4,
     ]
     assert [as_real(v) for v in (1, "1", None, np.float32(0.5), 10**400, True)] == [1.0, None, None, 0.5, None, 1.0]
 
@@ -203,16 +223,39 @@ def test_every_odd_argument_of_every_call_is_kept(tmp_path: Path) -> None:
     """Through the recorder, the spool and Parquet."""
     recorder = Recorder(Settings.load(home=str(tmp_path / "home")))
     odd: list[Any] = [
-        None, b"\xff", float("nan"), "\x00", "\ud83d", 2**80, -1, True, [], {}, {"a": {1, 2}}, Hostile(), object(),
-        datetime(2026, 1, 1), np.float64(2), "", "مرحبا", Order(1, "\udfff"),
+        None,
+        b"\xff",
+        float("nan"),
+        "\x00",
+        "\ud83d",
+        2**80,
+        -1,
+        True,
+        [],
+        {},
+        {"a": {1, 2}},
+        Hostile(),
+        object(),
+        datetime(2026, 1, 1),
+        np.float64(2),
+        "",
+        "مرحبا",
+        Order(1, "\udfff"),
     ]
     with recorder.task(Hostile(), task_type=b"\xff", subject=7, task_id=["x"], conversation_id="\ud800") as task:  # type: ignore[arg-type]
         for value in odd:
             assert task.user(value)
             assert task.step(value, value, model=value, input_tokens=value, output_tokens=value, latency_us=value)
             assert task.tool_call(
-                value, arguments=value, result=value, error_code=value, error_message=value, retries=value,
-                latency_us=value, call_id=value, attributes=value,
+                value,
+                arguments=value,
+                result=value,
+                error_code=value,
+                error_message=value,
+                retries=value,
+                latency_us=value,
+                call_id=value,
+                attributes=value,
             )
             assert task.feedback(value, score=value)
             with task.tool(value, value) as call:
