@@ -15,7 +15,7 @@ from ..memory_store.generations import fold_to_head
 from ..memory_store.ids import derive_id
 from ..memory_store.inbox import Row, write_proposals
 from ..memory_store.lake import Lake
-from ..memory_store.log import read_log, settle
+from ..memory_store.log import read_keys, read_log, settle
 from ..memory_store.predicates import Filter
 from ..memory_store.tables import Tables
 from .resolve import COLUMNS, STATES, resolve
@@ -114,11 +114,14 @@ class Proposer:
         if not rows:
             return set()
         decisions = pa.array(sorted({row["decision"] for row in rows}), pa.string())
-        logged = read_log(self._lake, self._namespace, 0, ["id", "verdict", "decision"])
-        logged = logged.filter(pc.equal(logged.column("verdict"), "accepted"))
-        logged = logged.filter(pc.is_in(logged.column("decision"), value_set=decisions))
-        hit = pc.is_in(logged.column("id"), value_set=pa.array([row["id"] for row in rows], pa.string()))
-        return set(logged.filter(hit).column("id").to_pylist())
+        ids = pa.array([row["id"] for row in rows], pa.string())
+        known: set[str] = set()
+        for keys in read_keys(self._lake, self._namespace):
+            keys = keys.filter(pc.is_in(keys.column("id"), value_set=ids))
+            keys = keys.filter(pc.equal(keys.column("verdict"), "accepted"))
+            keys = keys.filter(pc.is_in(keys.column("decision"), value_set=decisions))
+            known.update(keys.column("id").to_pylist())
+        return known
 
     def _act(self, rows: list[Row]) -> list[Row]:
         """Rows as one act, named for what it is about and for what was known: decided anew, it is a new act."""

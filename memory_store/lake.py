@@ -7,6 +7,7 @@
     ns=<namespace>/runs/<run>.json                      one file a run
     ns=<namespace>/inbox/<name>.parquet                 acts that have no place in the log yet
     ns=<namespace>/log/<number>.parquet                 the decision log, gapless
+    ns=<namespace>/log-keys/<number>.parquet            what the rows of many log files are about, a shortcut
     ns=<namespace>/vectors/<embedder>/<name>.parquet    vectors of other models, by keyed hash of the text
     current/<number>.json                               the newest names the generation that readers use
 

@@ -8,7 +8,7 @@ reads what the winner wrote and starts over.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 SETTLE_FILES = 1000
 
 _STATE = tuple(column.name for column in STATE)
-_KEYS = ["act", "seq", "id", "decision", "verdict", *_STATE]
+#: Columns that say what a row of the log is about and what it sets.
+KEYS = ["act", "seq", "id", "decision", "verdict", *_STATE]
+#: Files of the log whose keys are kept together in one file of `log-keys`.
+KEY_BLOCK = 64
 #: Decisions that are about no memory that must exist.
 _FREE = {"add", "refuse", "alias"}
 
@@ -78,6 +81,27 @@ def read_log(lake: Lake, namespace: str, after_seq: int = 0, columns: list[str] 
         return schema.empty_table()
     whole = pa.concat_tables(tables, promote_options="default")
     return whole.select(schema.names).cast(schema) if wanted else conform(whole, "log")
+
+
+def read_keys(lake: Lake, namespace: str) -> Iterator[pa.Table]:
+    """What each row of the log is about and what it sets (the columns `KEYS`), in order, in few reads.
+
+    The keys of every `KEY_BLOCK` files of the log are kept in one file, which whoever misses it first makes: the same
+    bytes whoever does, and nothing but a shortcut.
+    """
+    import pyarrow as pa
+
+    paths = log_paths(lake, namespace)
+    kept = set(lake.names(namespace_path(namespace, "log-keys")))
+    blocks = []
+    for end in range(KEY_BLOCK, len(paths) + 1, KEY_BLOCK):
+        block = namespace_path(namespace, "log-keys", f"{end:012d}.parquet")
+        blocks.append(block)
+        if block not in kept:
+            tables = [rows.select(KEYS) for _, rows in lake.read_tables(paths[end - KEY_BLOCK : end], KEYS)]
+            lake.create_table(block, pa.concat_tables(tables))
+    for _, rows in lake.read_tables([*blocks, *paths[len(blocks) * KEY_BLOCK :]], KEYS):
+        yield rows.select(KEYS)
 
 
 def head(lake: Lake, namespace: str) -> tuple[int, int]:
@@ -177,7 +201,7 @@ class _Known:
         self.purged: set[str] = set()
         self.changed: dict[str, dict[str, int]] = defaultdict(dict)
         ids, acts = pc.unique(inbox.column("id")), pc.unique(inbox.column("act"))
-        for _, raw in lake.read_tables(log_paths(lake, namespace), _KEYS):
+        for raw in read_keys(lake, namespace):
             hit = pc.or_(pc.is_in(raw.column("id"), value_set=ids), pc.is_in(raw.column("act"), value_set=acts))
             rows: pa.Table = raw.filter(hit)
             for row in rows.to_pylist():
@@ -200,7 +224,7 @@ def _judge(
 ) -> tuple[dict[str, str], list[int]]:
     """The reason for which each act is refused ("" if it is accepted), and the rows to log, in order."""
     known = _Known(lake, namespace, inbox)
-    rows = inbox.select([*_KEYS, "read_to"]).to_pylist()
+    rows = inbox.select([*KEYS, "read_to"]).to_pylist()
     by_act: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         by_act.setdefault(row["act"], []).append(place)

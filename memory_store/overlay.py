@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .fold import fold
 from .inbox import inbox_paths
 from .lake import Lake
-from .log import log_paths, read_log
+from .log import log_paths, read_keys, read_log
 from .schema import arrow_schema, conform
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ class OverlayReader:
         changes = rows.filter(pc.not_equal(rows.column("decision"), "add"))
         if changes.num_rows:
             # A leftover of a settle that died could undo what came later: look for it in the whole log.
-            logged = read_log(self._lake, self._namespace, 0, ["act"]).column("act")
-            rows = rows.filter(pc.invert(pc.is_in(rows.column("act"), value_set=pc.unique(logged))))
+            for keys in read_keys(self._lake, self._namespace):
+                rows = rows.filter(pc.invert(pc.is_in(rows.column("act"), value_set=pc.unique(keys.column("act")))))
         rows = rows.filter(pc.invert(pc.is_in(rows.column("act"), value_set=pc.unique(log.column("act")))))
         for name, values in (
             ("seq", pa.array(range(seq + 1, seq + 1 + rows.num_rows), pa.int64())),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -17,7 +18,7 @@ from hindlake.memory_store.clock import END_OF_TIME
 from hindlake.memory_store.errors import LakeError
 from hindlake.memory_store.inbox import Row, inbox_paths, write_proposals, write_user_act
 from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import head, log_path, log_paths, read_log, settle
+from hindlake.memory_store.log import KEYS, head, log_path, log_paths, read_keys, read_log, settle
 from hindlake.memory_store.schema import STATE
 
 NS = "default"
@@ -264,3 +265,36 @@ def test_every_column_of_state_counts_as_a_change(lake: Lake) -> None:
             lake, namespace, [{"act": "p", "at": NOW, "decision": "archive", "id": "m", name: value, "read_to": 1}]
         )
         assert list(settle(lake, namespace).refused) == ["p"], name
+
+
+def test_a_long_log_is_judged_from_few_files_and_as_a_short_one_is(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hindlake.memory_store.log.KEY_BLOCK", 4)
+    for i in range(11):
+        write_user_act(lake, NS, [add(f"m{i}", f"a{i}")])
+        settle(lake, NS)
+    whole = read_log(lake, NS, 0, KEYS).select(KEYS)
+    assert pa.concat_tables(read_keys(lake, NS)).equals(whole)
+    blocks = lake.names(f"ns={NS}/log-keys")
+    assert [block.rsplit("/", 1)[1] for block in blocks] == ["000000000004.parquet", "000000000008.parquet"]
+    read: list[str] = []
+    fetch = Lake.read_table
+    monkeypatch.setattr(Lake, "read_table", lambda self, path, *more: read.append(path) or fetch(self, path, *more))
+    write_user_act(lake, NS, [add("m0", "again"), change("m1", "again")])
+    write_user_act(lake, NS, [add("m3", "a3")])
+    write_user_act(lake, NS, [change("m2", "b")])
+    report = settle(lake, NS)
+    assert (report.refused, report.dropped, report.accepted) == ({"again": "m0 exists already"}, ["a3"], ["b"])
+    assert len([path for path in read if "/log" in path]) <= 2 * (2 + 3) + 4
+    monkeypatch.undo()
+
+
+def test_keys_that_are_lost_are_made_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hindlake.memory_store.log.KEY_BLOCK", 2)
+    for i in range(5):
+        write_user_act(lake, NS, [add(f"m{i}", f"a{i}")])
+        settle(lake, NS)
+    list(read_keys(lake, NS))
+    blocks = {path: lake.get(path) for path in lake.names(f"ns={NS}/log-keys")}
+    lake.delete(blocks)
+    list(read_keys(lake, NS))
+    assert {path: lake.get(path) for path in lake.names(f"ns={NS}/log-keys")} == blocks
