@@ -435,7 +435,7 @@ def test_failed_calls_count_towards_the_ceiling() -> None:
 
 
 def test_requests_in_flight_are_bounded_and_threads_share_the_ceiling() -> None:
-    with ScriptedModel([say(GOOD, usage=(100, 100), seconds=0.02)]) as model:
+    with ScriptedModel([say(GOOD, usage=(100, 100), seconds=0.1)]) as model:
         door = door_to(model, concurrency=3, budget_tokens=6_000, max_output_tokens=400)
 
         def work(number: int) -> bool:

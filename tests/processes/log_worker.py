@@ -7,6 +7,7 @@ A writer prints each act only after its write has returned: that is what it ackn
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from datetime import UTC, datetime
@@ -43,12 +44,10 @@ def write(lake: Lake, namespace: str, name: str) -> None:
 def keep_settling(lake: Lake, namespace: str) -> None:
     """Settle without a pause."""
     while True:
-        try:
-            settle(lake, namespace)
-        except LakeError:
-            continue
-        sys.stdout.write("settled\n")
+        sys.stdout.write("at work\n")
         sys.stdout.flush()
+        with contextlib.suppress(LakeError):
+            settle(lake, namespace)
         time.sleep(0.01)
 
 
