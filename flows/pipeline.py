@@ -50,7 +50,7 @@ def run_reflect(
         lake,
         settings,
         clock,
-        reflector_of(settings, lake, reflector),
+        reflector_of(settings, reflector),
         version=version,
         namespaces=namespaces,
         engine=engine,

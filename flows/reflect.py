@@ -29,16 +29,7 @@ def reflect_task(
         reflector=reflector,
         engine=engine,
     )
-    return {
-        "run_id": report.run_id,
-        "counts": dict(report.counts),
-        "engine": report.engine,
-        "workers": sorted(report.workers),
-        "input_tokens": report.input_tokens,
-        "output_tokens": report.output_tokens,
-        "cost": report.cost,
-        "stopped": report.stopped,
-    }
+    return report.summary()
 
 
 @flow(name="reflect")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from ..memory_store import runs
 from ..memory_store.clock import Clock
@@ -58,6 +59,19 @@ class ReflectReport:
     stopped: bool = False
     #: The decisions, with `dry_run` only proposed to you
     decisions: list[Row] = field(default_factory=list)
+
+    def summary(self) -> dict[str, Any]:
+        """The report as plain values: ids, counts and cost, never the text of a memory."""
+        return {
+            "run_id": self.run_id,
+            "counts": dict(self.counts),
+            "engine": self.engine,
+            "workers": sorted(self.workers),
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost": self.cost,
+            "stopped": self.stopped,
+        }
 
 
 def reflect(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from ..memory_store.errors import SettingsError
-from ..memory_store.lake import Lake
 from ..memory_store.settings import Settings
 from .candidates import Reflector
 
 Name = Literal["auto", "rules", "openai"]
 
 
-def reflector_of(settings: Settings, lake: Lake, name: Name = "auto") -> Reflector:
+def reflector_of(settings: Settings, name: Name = "auto") -> Reflector:
     """The reflector of that name; "auto" is the settings' choice: openai once an endpoint is set, else rules.
 
     Raises `SettingsError` when the model is asked for and no endpoint is set.

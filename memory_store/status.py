@@ -16,12 +16,10 @@ from .inbox import inbox_paths
 from .lake import Lake, namespace_path
 from .log import head
 from .overlay import OverlayReader
+from .predicates import READABLE
 from .runs import last_runs
 from .settings import Settings
 from .traces import scan_events
-
-#: States in which a memory is returned by a search that names none.
-LIVE = ("pending", "active")
 
 
 def status(lake: Lake, settings: Settings, clock: Clock) -> dict[str, Any]:
@@ -81,7 +79,7 @@ def _store_counts(lake: Lake, settings: Settings, namespace: str) -> dict[str, A
     states: Counter[str] = Counter()
     for (kind, state), count in counts.items():
         states[state] += count
-        if state in LIVE:
+        if state in READABLE:
             live[kind] += count
     return {
         "memories": {kind: count for kind, count in sorted(live.items()) if count},

@@ -20,7 +20,7 @@ from ..memory_store.inbox import Row, write_user_act
 from ..memory_store.lake import Lake
 from ..memory_store.log import settle
 from ..memory_store.masking import Mask
-from ..memory_store.predicates import Filter
+from ..memory_store.predicates import READABLE, Filter
 from ..memory_store.reader import Reader
 from ..memory_store.search import Hit as Found
 from ..memory_store.settings import Settings, check_namespace
@@ -30,8 +30,6 @@ from .hits import Hit
 Kind = Literal["experience", "fact", "preference", "rule"]
 #: Kinds that a search returns unless it names others (R5): all but episodes.
 DEFAULT_KINDS: tuple[str, ...] = get_args(Kind)
-#: States that a search returns unless it names others.
-LIVE_STATES: tuple[str, ...] = ("pending", "active")
 #: Give this as `subject` to search the memories of every subject, as an operator does and an agent should not.
 ANY_SUBJECT = "*"
 #: Longest text of a memory, in characters.
@@ -183,7 +181,7 @@ class Memory:
         where = Filter(
             namespaces=(self.namespace,),
             kinds=_known(_many(kinds), ("episode", *DEFAULT_KINDS), "kind") or DEFAULT_KINDS,
-            states=_known(_many(states), _STATES, "state") or LIVE_STATES,
+            states=_known(_many(states), _STATES, "state") or READABLE,
             subjects=None if subject == ANY_SUBJECT else _many(subject) or (),
             task_types=_many(task_type),
             tools=_many(tool),

@@ -121,8 +121,7 @@ class _Demo:
         from .. import __version__
         from ..flows.pipeline import run_reflect
 
-        report = run_reflect(self._settings, SystemClock(), version=__version__, engine="loop")
-        return {"run_id": report.run_id, "counts": dict(report.counts), "workers": sorted(report.workers)}
+        return run_reflect(self._settings, SystemClock(), version=__version__, engine="loop").summary()
 
     def _learn_as_flow(self) -> dict[str, Any]:
         os.environ.pop("PREFECT_API_URL", None)

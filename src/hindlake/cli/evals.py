@@ -41,7 +41,7 @@ def reflect(
     from ..jobs.reflectors import reflector_of
 
     session = Session(context, home, namespace, json)
-    chosen = reflector_of(session.settings, session.lake, reflector.value)
+    chosen = reflector_of(session.settings, reflector.value)
     figures: dict[str, Any] = {"reflector": chosen.name, **evaluate(data, chosen, session.settings)}
 
     def show() -> None:

@@ -134,16 +134,7 @@ def reflect(
                 dry_run=dry_run,
                 progress=progress,
             )
-        result = {
-            "run_id": report.run_id,
-            "counts": dict(report.counts),
-            "engine": report.engine,
-            "workers": sorted(report.workers),
-            "input_tokens": report.input_tokens,
-            "output_tokens": report.output_tokens,
-            "cost": report.cost,
-            "stopped": report.stopped,
-        }
+        result = report.summary()
         if dry_run:
             result["decisions"] = [_decision(row) for row in report.decisions]
     session.answer(result, lambda: _show_reflect(session, result, dry_run))
