@@ -25,7 +25,7 @@ SETTLE_FILES = 1000
 
 _STATE = tuple(column.name for column in STATE)
 #: Columns that say what a row of the log is about and what it sets.
-KEYS = ["act", "seq", "id", "decision", "verdict", *_STATE]
+KEYS = ["act", "seq", "run", "id", "decision", "verdict", *_STATE]
 #: Files of the log whose keys are kept together in one file of `log-keys`.
 KEY_BLOCK = 64
 #: Decisions that are about no memory that must exist.
@@ -200,8 +200,13 @@ class _Known:
         self.added: set[str] = set()
         self.purged: set[str] = set()
         self.changed: dict[str, dict[str, int]] = defaultdict(dict)
+        #: The last place at which each run made a memory active
+        self.activated: dict[str, int] = {}
+        #: The run, and what it had read, of the row at a place that this settle gives
+        self.settling: dict[int, tuple[str, int | None]] = {}
         ids, acts = pc.unique(inbox.column("id")), pc.unique(inbox.column("act"))
         for raw in read_keys(lake, namespace):
+            self._note_activations(raw)
             hit = pc.or_(pc.is_in(raw.column("id"), value_set=ids), pc.is_in(raw.column("act"), value_set=acts))
             rows: pa.Table = raw.filter(hit)
             for row in rows.to_pylist():
@@ -209,8 +214,42 @@ class _Known:
                 if row["verdict"] == "accepted":
                     self.note(row, row["seq"])
 
+    def _note_activations(self, rows: pa.Table) -> None:
+        import pyarrow.compute as pc
+
+        accepted = pc.equal(rows.column("verdict"), "accepted")
+        active = rows.filter(pc.and_(accepted, pc.equal(rows.column("decision"), "activate")))
+        last = active.group_by("run").aggregate([("seq", "max")])
+        for row in last.to_pylist():
+            self.activated[row["run"] or ""] = row["seq_max"]
+
+    def settled(self, row: dict[str, Any], seq: int) -> None:
+        """Take a row into account that this settle accepts."""
+        self.settling[seq] = (row["run"] or "", row["read_to"])
+        self.note(row, seq)
+
+    def late(self, row: dict[str, Any]) -> list[str]:
+        """Columns that a proposal sets and that changed since its proposer had read, but not by that proposer itself
+        in the same breath."""
+        changed = self.changed.get(row["id"], {})
+        own = (row["run"] or "", row["read_to"])
+        return [
+            name
+            for name in _STATE
+            if row[name] is not None
+            and changed.get(name, 0) > row["read_to"]
+            and self.settling.get(changed[name]) != own
+        ]
+
+    def overtaken(self, row: dict[str, Any]) -> bool:
+        """Whether another run made a memory active that the proposer could not know."""
+        own = row["run"] or ""
+        return any(run != own and seq > row["read_to"] for run, seq in self.activated.items())
+
     def note(self, row: dict[str, Any], seq: int) -> None:
         """Take an accepted row into account."""
+        if row["decision"] == "activate":
+            self.activated[row["run"] or ""] = seq
         if row["decision"] == "add":
             self.added.add(row["id"])
         elif row["decision"] == "purge":
@@ -243,7 +282,7 @@ def _judge(
         for place in places:
             order.append(place)
             if not reason:
-                known.note(rows[place], seq + len(order))
+                known.settled(rows[place], seq + len(order))
     return verdicts, order
 
 
@@ -258,9 +297,10 @@ def _objection(rows: Sequence[dict[str, Any]], known: _Known) -> str:
             return f"{id} exists already"
         if decision not in _FREE and id not in known.added and id not in own:
             return f"{id} does not exist"
-        if read_to is not None and decision not in _FREE:
-            changed = known.changed.get(id, {})
-            late = [name for name in _STATE if row[name] is not None and changed.get(name, 0) > read_to]
-            if late:
-                return f"{', '.join(late)} of {id} changed after the proposer had read"
+        if read_to is None:
+            continue
+        if decision not in _FREE and (late := known.late(row)):
+            return f"{', '.join(late)} of {id} changed after the proposer had read"
+        if decision == "activate" and known.overtaken(row):
+            return f"another run made memories active after the proposer of {id} had read"
     return ""

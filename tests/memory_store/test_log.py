@@ -95,6 +95,27 @@ def test_a_change_of_another_column_does_not_refuse_a_proposal(lake: Lake) -> No
     assert settle(lake, NS).accepted == ["y"]
 
 
+def test_acts_of_one_proposer_may_build_on_each_other(lake: Lake) -> None:
+    known = {"run": "r", "read_to": 0}
+    first = [add("old", "a", **known), change("old", "a", "active", "activate", **known)]
+    second = [add("new", "b", **known), change("old", "b", "superseded", "supersede", **known)]
+    write_proposals(lake, NS, [*first, *second])
+    assert settle(lake, NS).accepted == ["a", "b"]
+
+
+def test_a_memory_is_not_made_active_without_a_look_at_those_that_another_run_made_active(lake: Lake) -> None:
+    for run in ("r", "s"):
+        rows = [add(f"by {run}", run, run=run, read_to=0), change(f"by {run}", run, "active", "activate")]
+        write_proposals(lake, NS, [{**row, "run": run, "read_to": 0} for row in rows])
+    first = settle(lake, NS)
+    assert len(first.accepted) == 1
+    ((loser, reason),) = first.refused.items()
+    assert "another run made memories active" in reason
+    rows = [add(f"by {loser}", "again"), change(f"by {loser}", "again", "active", "activate")]
+    write_proposals(lake, NS, [{**row, "run": loser, "read_to": first.seq} for row in rows])
+    assert settle(lake, NS).accepted == ["again"]
+
+
 def test_a_user_wins_over_a_proposal_in_the_same_inbox(lake: Lake) -> None:
     write_user_act(lake, NS, [add("m", "a")])
     settle(lake, NS)
@@ -239,7 +260,7 @@ def test_any_interleaving_of_acts_and_settles_agrees_with_a_naive_settle(
                 write_user_act(lake, namespace, [row], act)
             else:
                 # One file a proposal, named in order, so that the order of the inbox is the order of the script.
-                lake.put_table(f"ns={namespace}/inbox/p-{act}.parquet", _table({**row, "read_to": read_to, "run": "r"}))
+                lake.put_table(f"ns={namespace}/inbox/p-{act}.parquet", _table({**row, "read_to": read_to, "run": act}))
             waiting.append((act, id, column, None if is_user else read_to))
     found = [(row["act"], row["verdict"] == "accepted") for row in logged(lake, namespace)]
     assert found == [(act, ok) for act, _, _, ok in expected]
