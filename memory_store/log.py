@@ -230,7 +230,8 @@ class _Known:
 
     def late(self, row: dict[str, Any]) -> list[str]:
         """Columns that a proposal sets and that changed since its proposer had read, but not by that proposer itself
-        in the same breath."""
+        in the same breath.
+        """
         changed = self.changed.get(row["id"], {})
         own = (row["run"] or "", row["read_to"])
         return [
