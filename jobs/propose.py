@@ -13,19 +13,16 @@ from ..memory_store.clock import Clock
 from ..memory_store.embedders import Embedder
 from ..memory_store.generations import fold_to_head
 from ..memory_store.ids import derive_id
-from ..memory_store.inbox import Row, write_proposals
+from ..memory_store.inbox import Row
 from ..memory_store.lake import Lake
-from ..memory_store.log import read_keys, read_log, settle
+from ..memory_store.log import read_keys, settle
 from ..memory_store.predicates import Filter
 from ..memory_store.tables import Tables
+from .decide import ROUNDS, propose
 from .resolve import COLUMNS, STATES, resolve
 
 #: Kinds that resolve compares; an episode is its trace and needs no comparing.
 KINDS = ("experience", "fact", "preference", "rule")
-#: How often acts that were refused because something changed meanwhile are decided anew.
-_ROUNDS = 4
-#: Rows of one file of proposals.
-_FILE_ROWS = 20_000
 
 
 @dataclass
@@ -84,7 +81,7 @@ class Proposer:
         outcome.counts["episodes"] = sum(row["decision"] == "add" for row in fresh)
         outcome.counts["refused"] = sum(row["decision"] == "refuse" for row in fresh)
         waiting = list(pending)
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             decided = resolve(todo, waiting, self._stored(STATES), holds_many=holds_many)
             acts = {id: self._act(rows) for id, rows in decided.items()}
             refused = self._submit(list(acts.values()), dry_run, outcome)
@@ -135,17 +132,7 @@ class Proposer:
         outcome.rows += rows
         if not rows or dry_run:
             return set()
-        start = 0
-        while start < len(acts):
-            some: list[Row] = []
-            while start < len(acts) and len(some) + len(acts[start]) <= max(_FILE_ROWS, len(acts[start])):
-                some += acts[start]
-                start += 1
-            write_proposals(self._lake, self._namespace, some)
-        settle(self._lake, self._namespace)
-        logged = read_log(self._lake, self._namespace, self.read_to, ["act", "verdict"])
-        logged = logged.filter(pc.equal(logged.column("verdict"), "refused"))
-        return set(logged.column("act").to_pylist()) & {row["act"] for row in rows}
+        return set(propose(self._lake, self._namespace, acts, self.read_to))
 
 
 def _count(counts: Counter[str], acts: dict[str, list[Row]], new: set[str]) -> None:
