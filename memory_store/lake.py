@@ -4,6 +4,7 @@
     ns=<namespace>/gate/<name>.parquet                  which traces were reflected on, and why
     ns=<namespace>/reflections/<name>.parquet           what reflectors said, verbatim
     ns=<namespace>/reads/day=<day>/<name>.parquet       what was asked and returned
+    ns=<namespace>/reviews/<name>.parquet               samples for review, and what people said of them
     ns=<namespace>/runs/<run>.json                      one file a run
     ns=<namespace>/inbox/<name>.parquet                 acts that have no place in the log yet
     ns=<namespace>/log/<number>.parquet                 the decision log, gapless

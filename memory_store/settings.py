@@ -131,6 +131,10 @@ class ModelSettings(_Section):
     api_key: SecretStr = SecretStr("")
     #: Name of the model
     name: str = "gpt-4o-mini"
+    #: Folder of prompts of one's own, beside those that come with hindlake; empty: none
+    prompts: str = ""
+    #: Version of the prompt that reflects, such as reflect.v2; empty: the newest that comes with hindlake
+    prompt: str = ""
     #: "off": nothing may call an endpoint, whatever else is set (tests run so)
     calls: Literal["on", "off"] = "on"
     #: Seconds until one call is given up
@@ -177,6 +181,8 @@ class JobSettings(_Section):
     ray_from_traces: int = Field(5_000, ge=1)
     #: Local Ray workers; 0: one a core
     ray_workers: int = Field(0, ge=0)
+    #: Distinct traces that must show a memory before it counts as confirmed (R19)
+    promote_traces: int = Field(2, ge=1)
     #: Megabytes of the files that small trace files are joined into, at most; half of it is big enough to stay
     compact_target_mb: int = Field(64, ge=1)
     #: Minutes that a trace file is left alone after it was written
