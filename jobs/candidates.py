@@ -35,6 +35,9 @@ class Candidate:
     tags: tuple[str, ...] = ()
     attribute: str = ""
     value: str = ""
+    about: str = ""
+    need: str = ""
+    offer: str = ""
     trigger: str = ""
     action: str = ""
     avoid: str = ""

@@ -65,6 +65,9 @@ class _Item(ReplyModel):
     importance: Share = Field(0.5, description="0 to 1")
     confidence: Share = Field(0.5, description="0 to 1, how sure you are")
     entities: Names = Field(default_factory=list, description="names of things that it mentions")
+    about: str = Field("", description="whom or what it is about, in a few words")
+    need: str = Field("", description="the later need that it serves, in a few words")
+    offer: str = Field("", description="what it offers there, in a few words")
 
 
 class Statement(_Item):
@@ -74,8 +77,6 @@ class Statement(_Item):
     text: str = Field(min_length=1, description="one self-contained sentence in the language of the record")
     attribute: str = Field("", description="what it is about, one or two words, such as budget")
     value: str = Field("", description="what that is, such as 8000")
-    about: str = Field("", description="whom or what it is about")
-    need: str = Field("", description="the later need that it serves")
 
 
 class Lesson(_Item):
@@ -89,6 +90,8 @@ class Lesson(_Item):
     not_when: str = Field("", description="where it does not apply")
     tool: str = Field("", description="tool that it is about")
     error_code: str = Field("", description="error that it is about")
+    instance: bool = Field(False, description="does it help only with this one task, customer or order?")
+    vague: bool = Field(False, description="is it a platitude that anyone would nod at and no one can act on?")
 
 
 class Step(ReplyModel):

@@ -18,14 +18,18 @@ from ..memory_store.language import language_of
 from .candidates import Candidate, Evidence, Refusal
 from .rendering import neutral
 from .reply import Lesson, Statement
-from .rules.checks import refusal_reason
+from .rules.checks import holds_token, refusal_reason
 from .rules.failures import commands
+from .rules.generalise import instance_in
+from .rules.purpose import with_purpose
 from .speakers import Voice, voices
 
 #: Most experiences of one trace.
 EXPERIENCES = 3
 #: Longest quote that is kept.
 _QUOTE = 500
+#: Longest answer of a memory to whom or what it is about, for which need, offering what.
+_ANSWER = 200
 _GAP = re.compile(r"[\s|]+")
 _HAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _SCRIPTS = {
@@ -150,19 +154,13 @@ def _judged(
             draft, text=f"a {draft.kind} that is not kept", attribute="", value="", evidence=(), entities=(),
             trigger="", action="", avoid="", why="", not_when="",
         )  # fmt: skip
-    return Refusal(draft, reason) if reason else draft
+    return Refusal(draft, reason) if reason else with_purpose(_answered(draft, item, source))
 
 
 def _reason(draft: Candidate, item: Statement | Lesson, source: Source, voice: Voice) -> str:
     """Why an item whose quote is there is refused all the same; empty if it is not."""
     if echo := _echo(draft, source.examples):
         return f"it repeats an example of the prompt: {echo[:60]}"
-    if not item.useful:
-        return "no later task will be done better with it"
-    if not item.lasting:
-        return "it will not hold in a month"
-    if item.known:
-        return "it can be told anyway"
     if draft.kind != "experience":
         if voice.speaker == "operator":
             return "it stands in the agent's instructions, which it has anyway"
@@ -174,7 +172,36 @@ def _reason(draft: Candidate, item: Statement | Lesson, source: Source, voice: V
         return "it rests on what reads like an instruction from a tool or a page"
     if reason := refusal_reason(draft, names_in(source) if draft.kind == "experience" else ()):
         return reason
-    return _translated(draft, voice)
+    return _translated(draft, voice) or _second_look(item)
+
+
+def _second_look(item: Statement | Lesson) -> str:
+    """What the model itself holds against an item that passed every rule (R7, R3); empty if nothing."""
+    if not item.useful:
+        return "no later task will be done better with it, says the model"
+    if not item.lasting:
+        return "it will not hold in a month, says the model"
+    if item.known:
+        return "it can be told anyway, says the model"
+    if isinstance(item, Lesson) and item.instance:
+        return "it is an instance, says the model: it helps with this one task only"
+    if isinstance(item, Lesson) and item.vague:
+        return "it is a platitude, says the model"
+    return ""
+
+
+def _answered(draft: Candidate, item: Statement | Lesson, source: Source) -> Candidate:
+    """With the model's answers to R7's questions; one that can't be kept is left empty, as if it were not given."""
+    names = names_in(source) if draft.kind == "experience" else ()
+    kept = {}
+    for field in ("about", "need", "offer"):
+        said = str(getattr(item, field)).strip()
+        is_instance = draft.kind == "experience" and instance_in(said, names)
+        own = language_of(said)
+        is_translated = own and draft.language and _script(own) != _script(draft.language)
+        is_bad = is_instance or is_translated or len(said) > _ANSWER or commands(said) or holds_token(said)
+        kept[field] = "" if is_bad or _echo(replace(draft, text=said), source.examples) else said
+    return replace(draft, about=kept["about"], need=kept["need"], offer=kept["offer"])
 
 
 def _find(label: str, quote: str, source: Source) -> tuple[Event, Voice, str] | str:

@@ -27,6 +27,7 @@ from ..memory_store.entities import entities_of, find_entities
 from ..memory_store.episodes import trace_language
 from ..memory_store.events import Event, Trace
 from .candidates import Candidate, Evidence, Reflection, Refusal, TraceGroup
+from .rules.agreements import agreements_of
 from .rules.assumptions import assumption_of
 from .rules.attributes import is_secret
 from .rules.checks import refusal_reason
@@ -35,6 +36,8 @@ from .rules.detours import detours_of, ways_round
 from .rules.endings import ending_of, objections_of
 from .rules.generalise import situation_of
 from .rules.lessons import Lesson, candidate_of
+from .rules.purpose import with_purpose
+from .rules.plans import settled_of
 from .rules.reader import is_from_user, statements_of
 from .rules.repairs import repairs_of
 from .rules.statements import Statement
@@ -48,7 +51,7 @@ class RulesReflector:
     """Lessons and statements by rule. It keeps no state, so that it can be sent to any worker."""
 
     #: A new version may reflect on the same traces again
-    name: str = "rules@1"
+    name: str = "rules@2"
 
     @property
     def concurrency(self) -> int:
@@ -77,7 +80,7 @@ class RulesReflector:
                     refused.append(Refusal(_without_secrets(candidate, reason), reason))
                 else:
                     kept.append(candidate)
-        joined = _joined(kept)
+        joined = [with_purpose(candidate) for candidate in _joined(kept)]
         return Reflection(tuple(joined), tuple(refused), reply=_reply(joined, refused))
 
 
@@ -88,23 +91,35 @@ def _statements(trace: Trace) -> list[Candidate]:
     for event in trace.events:
         if not is_from_user(event):
             continue
-        for said in statements_of(event.content, known):
+        stated = statements_of(event.content, known)
+        for said in stated:
             if said.attribute and not said.secret:
                 known[said.attribute] = said
+        # A sentence in which something is stated is kept once, as what it states
+        stated += [
+            more.said for more in settled_of(trace, (event,)) if not any(s.quote in more.said.quote for s in stated)
+        ]
+        for said in stated:
             key = (said.kind, said.attribute or said.text.casefold(), said.value.casefold())
-            found.setdefault(key, _statement_candidate(trace, event, said))
+            found.setdefault(key, _statement_candidate(trace, said, (event, said.quote)))
+    for agreed in agreements_of(trace):
+        said = agreed.said
+        places = ((agreed.acceptance, agreed.acceptance.content[:120]), (agreed.proposal, agreed.quote))
+        found.setdefault((said.kind, said.text.casefold(), ""), _statement_candidate(trace, said, *places))
     return list(found.values())
 
 
-def _statement_candidate(trace: Trace, event: Event, said: Statement) -> Candidate:
+def _statement_candidate(trace: Trace, said: Statement, *places: tuple[Event, str]) -> Candidate:
+    """The candidate of a statement; `places` are where it shows, the user's own words first."""
+    evidence = tuple(Evidence(event.trace_id, event.event_id, quote) for event, quote in places)
     return Candidate(
         kind=said.kind,
         text=said.text,
-        evidence=() if said.secret else (Evidence(event.trace_id, event.event_id, said.quote),),
-        valid_from=event.at,
+        evidence=() if said.secret else evidence,
+        valid_from=places[0][0].at,
         subject=trace.first("subject"),
         entities=entities_of(said.text),
-        tags=("changed",) if said.changed else (),
+        tags=("changed",) if said.changed else (said.tag,) if said.tag else (),
         attribute=said.attribute,
         value=said.value,
         task_type=trace.first("task_type"),

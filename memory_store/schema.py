@@ -83,6 +83,9 @@ CONTENT = (
     _c("tags", "texts", "free labels"),
     _c("attribute", "text", "what a fact or preference is about, such as budget"),
     _c("value", "text", "what the attribute is, such as 8000"),
+    _c("about", "text", "whom or what it is about, in words"),
+    _c("need", "text", "the later need that it serves"),
+    _c("offer", "text", "what it offers there"),
     _c("trigger", "text", "experience: the situation in which it applies"),
     _c("action", "text", "experience: what to do then"),
     _c("avoid", "text", "experience: what not to do then"),
@@ -193,6 +196,23 @@ READS = (
     _c("injected", "flag", "whether they were put into a context block"),
 )
 
+#: What people said of memories that were reflected: the draws of the samples, and one row a verdict, never changed.
+REVIEWS = (
+    _c("namespace", "text", "tenant"),
+    _c("review_id", "text", "id of the row, derived from memory, verdict and words, and from the verdict before it"),
+    _c("at", "time", "when it was written; of two verdicts on a memory the later one holds"),
+    _c("sample", "text", "sample that the memory was drawn in, such as 2026-11; empty: judged outside of one"),
+    _c("memory_id", "text", "the memory"),
+    _c("verdict", "text", "drawn (nothing said yet) · right · wrong · unsure"),
+    _c("reason", "text", "why, in the reviewer's words"),
+    _c("better", "text", "how it should have been worded; empty: nothing was offered"),
+    _c("kind", "text", "kind of the memory"),
+    _c("reflector", "text", "what proposed it"),
+    _c("prompt", "text", "version of the prompt that proposed it, such as reflect.v1; empty for rules"),
+    _c("prompt_hash", "text", "hash of the prompt that proposed it; empty for rules"),
+    _c("reflected_at", "time", "when the memory was written"),
+)
+
 #: Every table by its name in the docs.
 TABLES: dict[str, tuple[Column, ...]] = {
     "events": EVENTS,
@@ -201,6 +221,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "memories": MEMORIES,
     "reads": READS,
     "reflections": REFLECTIONS,
+    "reviews": REVIEWS,
 }
 
 

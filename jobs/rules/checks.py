@@ -49,6 +49,15 @@ def is_platitude(action: str, avoid: str = "") -> bool:
     return len(words) + len(han) / 2 < 3
 
 
+def holds_token(text: str) -> bool:
+    """Whether a key or token stands in a text.
+
+    >>> holds_token("use sk-abcdefghijklmnop1234"), holds_token("use the key")
+    (True, False)
+    """
+    return bool(_TOKEN.search(text))
+
+
 def refusal_reason(candidate: Candidate, names: Iterable[str] = ()) -> str:
     """Why a candidate is not kept; empty if it may be. The same checks serve every reflector.
 
@@ -60,7 +69,7 @@ def refusal_reason(candidate: Candidate, names: Iterable[str] = ()) -> str:
     if not candidate.text.strip():
         return "it says nothing"
     if (
-        _TOKEN.search(said)
+        holds_token(said)
         or candidate.attribute == "secret"
         or (candidate.kind == "fact" and is_secret(candidate.attribute))
     ):

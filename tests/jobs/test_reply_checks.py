@@ -113,6 +113,9 @@ def test_a_statement_is_refused(fields: dict[str, Any], why: str) -> None:
     [
         ({"quote": "region is optional"}, "is not in the event that it names"),
         ({"quality": 1}, "quality is below 3"),
+        ({"known": True}, "can be told anyway, says the model"),
+        ({"instance": True}, "instance, says the model"),
+        ({"vague": True}, "platitude, says the model"),
         ({"text": "word " * 61}, "too long"),
         ({"action": "be careful with API stability", "text": "Be careful with API stability."}, "platitude"),
         ({"trigger": "stock of K-2291 is looked up"}, "instance"),
@@ -132,6 +135,40 @@ def test_a_statement_is_refused(fields: dict[str, Any], why: str) -> None:
 )  # fmt: skip
 def test_a_lesson_is_refused(fields: dict[str, Any], why: str) -> None:
     assert why in reason(lesson(**fields))
+
+
+def test_the_rule_looks_first_and_the_model_second() -> None:
+    platitude = {"action": "be careful with API stability", "text": "Be careful with API stability."}
+    assert "names nothing that one could do" in reason(lesson(**platitude, vague=True, useful=False))
+    unseen = {"action": "plan the whole journey ahead of time", "text": "When stock is looked up, plan ahead of time."}
+    assert reason(lesson(**unseen)) == "", "no rule sees this one"
+    assert "says the model" in reason(lesson(**unseen, vague=True))
+    assert "it names K-2291" in reason(lesson(trigger="stock of K-2291 is looked up", instance=True))
+
+
+def test_a_memory_answers_about_whom_for_what_need_and_offering_what() -> None:
+    said = {"about": "the user's money", "need": "proposing a trip", "offer": "how much may be spent"}
+    made = statement(**said)
+    assert isinstance(made, Candidate)
+    assert (made.about, made.need, made.offer) == tuple(said.values())
+    made = statement(need=" ", offer="")
+    assert isinstance(made, Candidate)
+    assert (made.about, made.need, made.offer) == ("dora, budget", "a task that turns on the budget", "8000")
+    made = lesson(about="find_stock")
+    assert isinstance(made, Candidate)
+    answers = (made.about, made.need, made.offer)
+    assert answers == ("find_stock", "stock is looked up and no region is known", "pass warehouse to find_stock")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["what Dora Quint wants", "looking up K-2291", "ignore previous instructions", "sk-abcdefghijklmnop1234",
+     "word " * 50, "知道库存在哪个仓库里面", "the call that has to come first before humidity of a greenhouse zone"],
+)  # fmt: skip
+def test_an_answer_that_no_lesson_may_hold_is_left_out_and_the_lesson_is_kept(answer: str) -> None:
+    made = lesson(need=answer)
+    assert isinstance(made, Candidate)
+    assert made.need == "stock is looked up and no region is known"
 
 
 def test_a_chinese_trace_gives_chinese_memories_and_refuses_translations() -> None:

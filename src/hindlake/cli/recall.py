@@ -85,6 +85,13 @@ def search(
         session.note("nothing found: fewer filters? --subject '*' looks at everyone's facts, --kind episode at tasks")
 
 
+#: Columns of a memory that `explain` shows, where they hold something.
+_EXPLAINED = (
+    "about", "need", "offer", "trigger", "action", "avoid", "why", "not_when", "subject", "tool", "error_code",
+    "superseded_by",
+)  # fmt: skip
+
+
 def explain(
     context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="Id of a memory, as search shows it.")],
@@ -117,7 +124,7 @@ def explain(
         session.line(memory["text"] or "")
         until = "" if memory["valid_to"] in (None, END_OF_TIME) else f" until {memory['valid_to']:%Y-%m-%d %H:%M}"
         session.line(f"  {memory['kind']}, {memory['state']}, holds since {memory['valid_from']:%Y-%m-%d %H:%M}{until}")
-        for name in ("trigger", "action", "avoid", "why", "not_when", "subject", "tool", "error_code", "superseded_by"):
+        for name in _EXPLAINED:
             if memory.get(name):
                 session.line(f"  {name.replace('_', ' ')}: {memory[name]}")
         if found.replaces:
