@@ -36,8 +36,8 @@ from .rules.detours import detours_of, ways_round
 from .rules.endings import ending_of, objections_of
 from .rules.generalise import situation_of
 from .rules.lessons import Lesson, candidate_of
-from .rules.purpose import with_purpose
 from .rules.plans import settled_of
+from .rules.purpose import with_purpose
 from .rules.reader import is_from_user, statements_of
 from .rules.repairs import repairs_of
 from .rules.statements import Statement
