@@ -1,0 +1,75 @@
+"""`hindlake wiki`: what is known, as pages that a person reads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..memory_store.errors import UsageError
+from ..memory_store.predicates import READABLE, Filter
+from ..memory_store.reader import Reader
+from ..memory_store.wiki import HEADINGS, Page, find, index, pages, render
+from .session import HomeOption, JsonOption, NamespaceOption, Session
+
+#: More memories than a namespace has.
+_ALL = 2**31
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("wiki")(wiki)
+
+
+def wiki(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="A subject or an entity; without it, the index.")] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write every page below DIR, as Markdown.")
+    ] = None,
+    home: HomeOption = None,
+    namespace: NamespaceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Read what is known: a page for each subject and each entity, with sources and history.
+
+    What is not confirmed yet stands under a heading of its own. Pages of subjects hold what is private to them: mind
+    where you write them.
+
+    \b
+    hindlake wiki
+    hindlake wiki user:mei
+    hindlake wiki --out pages
+    """
+    session = Session(context, home, namespace, json)
+    reader = Reader(session.lake, session.settings, session.clock)
+    made = pages(_rows(reader, session, READABLE), _rows(reader, session, ("superseded", "merged")))
+    if out is not None:
+        for page in made:
+            path = out / page.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(render(page), encoding="utf-8")
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "index.md").write_text(index(made), encoding="utf-8")
+        answer = {"pages": len(made), "index": str(out / "index.md")}
+        session.answer(answer, lambda: session.line(f"{answer['pages']} pages, begin with {answer['index']}"))
+        return
+    if name:
+        found = find(made, name)
+        if not found:
+            raise UsageError(f"no page about {name!r}: `hindlake wiki` lists all pages")
+        told = {"pages": [{**asdict(page), "file": page.file} for page in found]}
+        session.answer(told, lambda: session.line("\n".join(map(render, found)).rstrip()))
+        return
+    session.answer({"pages": [_entry(page) for page in made]}, lambda: session.line(index(made).rstrip()))
+
+
+def _rows(reader: Reader, session: Session, states: tuple[str, ...]) -> list[Any]:
+    where = Filter(namespaces=(session.settings.namespace,), kinds=tuple(HEADINGS), states=states)
+    return [hit.row for hit in reader.search("", where, _ALL)]
+
+
+def _entry(page: Page) -> dict[str, Any]:
+    return {"about": page.about, "title": page.title, "memories": len(page.memories), "file": page.file}
