@@ -155,6 +155,16 @@ class ModelSettings(_Section):
     input_price: int = Field(150_000, ge=0)
     #: Price of a million output tokens, in micro-dollars
     output_price: int = Field(600_000, ge=0)
+    #: "direct": asked one by one; "batch": through the provider's Batch API, collected by a later run
+    mode: Literal["direct", "batch"] = "direct"
+    #: Part of the price that a call costs in a batch
+    batch_price: float = Field(0.5, ge=0, le=1)
+    #: Most questions of one batch
+    batch_requests: int = Field(50_000, ge=1)
+    #: Most megabytes of one batch's file
+    batch_mb: int = Field(100, ge=1)
+    #: Minutes after which a batch that began and was never seen at the provider is given up
+    batch_grace_minutes: int = Field(10, ge=0)
 
 
 class SearchSettings(_Section):
@@ -170,6 +180,88 @@ class SearchSettings(_Section):
     vector_weight: float = Field(0.5, ge=0, le=1)
     #: Seconds until writes of other processes are looked for again; 0: at every search
     refresh_seconds: float = Field(0, ge=0)
+    #: Whether reads are logged: what was asked and returned, from which usage and credit are computed
+    log_reads: bool = True
+    #: Decay of importance a day, in ranking and in forgetting (R15)
+    decay: float = Field(0.01, ge=0)
+    #: An experience that was read, but not for this many days, ranks lower (R16)
+    idle_days: int = Field(60, ge=1)
+    #: What its rank is multiplied by
+    idle_factor: float = Field(0.5, ge=0, le=1)
+    #: Most that usefulness adds to a memory's rank, or takes off it, as a share of it (N5)
+    usefulness_weight: float = Field(0.3, ge=0, le=1)
+    #: Seconds until a reader looks for newer numbers of usage and credit; jobs write them once a day
+    usage_seconds: float = Field(60, ge=0)
+
+
+class CreditSettings(_Section):
+    """How outcomes credit the memories that were used (N5)."""
+
+    #: Tasks that began more than this many days ago say nothing any more
+    window_days: int = Field(180, ge=1)
+    #: How sure a bound of usefulness is, in standard deviations: 1.645 is 95 % on either side
+    z: float = Field(1.645, gt=0)
+    #: How sure it must be that a memory misleads before it is quarantined: 3.29 is wrong once in 2,000 memories
+    quarantine_z: float = Field(3.29, gt=0)
+    #: Share of tasks that it must surely spoil before it is quarantined
+    quarantine_margin: float = Field(0.1, ge=0, le=1)
+
+
+Forgetting = Literal["archive", "downrank", "delete", "keep"]
+
+
+class RetentionOverride(_Section):
+    """Other values for some memories; what is left out stays as it is."""
+
+    #: What becomes of a memory that has decayed, expired or was never used
+    action: Forgetting | None = None
+    #: Strength below which it has decayed
+    floor: float | None = Field(None, ge=0, le=1)
+    #: Days after which it has expired; 0: never
+    ttl_days: int | None = Field(None, ge=0)
+    #: Days after which it counts as never used; 0: use does not matter
+    unused_days: int | None = Field(None, ge=0)
+
+
+class RetentionPolicy(_Section):
+    """What becomes of memories of one namespace and kind (R17)."""
+
+    #: archive · downrank (where nothing may be hidden) · delete (softly) · keep
+    action: Forgetting = "archive"
+    #: Strength, importance after decay, below which a memory has decayed (R15)
+    floor: float = Field(0.1, ge=0, le=1)
+    #: Days after which it has expired; 0: never
+    ttl_days: int = Field(0, ge=0)
+    #: Days after which a memory that no one has read counts as unused (R16); 0: use does not matter
+    unused_days: int = Field(0, ge=0)
+
+
+#: What becomes of memories unless the settings say otherwise: an episode is a record of its day, a rule holds until
+#: someone changes it.
+_POLICIES = {
+    "episode": RetentionPolicy(ttl_days=90),
+    "experience": RetentionPolicy(unused_days=30),
+    "rule": RetentionPolicy(action="keep"),
+}
+
+
+class RetentionSettings(_Section):
+    """What is forgotten, when and how (R15 to R18)."""
+
+    #: Other policies, by "NAMESPACE", "*/KIND" or "NAMESPACE/KIND"; the narrower one wins
+    overrides: dict[str, RetentionOverride] = {}
+    #: What a memory's strength becomes when it is ranked down
+    downrank: float = Field(0.5, ge=0, le=1)
+    #: Days after which what is archived or deleted leaves the store for cold storage
+    cold_days: int = Field(30, ge=0)
+
+    def policy(self, namespace: str, kind: str) -> RetentionPolicy:
+        """What becomes of the memories of a namespace and kind."""
+        changes: dict[str, Any] = {}
+        for key in (namespace, f"*/{kind}", f"{namespace}/{kind}"):
+            if override := self.overrides.get(key):
+                changes.update(override.model_dump(exclude_none=True))
+        return _POLICIES.get(kind, RetentionPolicy()).model_copy(update=changes)
 
 
 class JobSettings(_Section):
@@ -221,6 +313,8 @@ class Settings(BaseSettings):
     model: ModelSettings = ModelSettings()
     search: SearchSettings = SearchSettings()
     jobs: JobSettings = JobSettings()
+    credit: CreditSettings = CreditSettings()
+    retention: RetentionSettings = RetentionSettings()
 
     @field_validator("namespace")
     @classmethod
