@@ -174,8 +174,10 @@ def _item(memory: Row, traces: dict[str, Trace]) -> Item:
 
 
 def _ground(evidence: dict[str, str], trace: Trace | None) -> Ground:
-    events = [event for event in trace.events if _text(event)] if trace else []
-    place = next((i for i, event in enumerate(events) if event.event_id == evidence["event_id"]), None)
+    cited = evidence["event_id"]
+    # A task's own words are its goal, which is shown beside.
+    events = [e for e in trace.events if _text(e) and (e.type != "task" or e.event_id == cited)] if trace else []
+    place = next((i for i, event in enumerate(events) if event.event_id == cited), None)
     before = after = event = None
     if place is not None:
         event = _said(events[place], _EVENT, evidence["quote"])

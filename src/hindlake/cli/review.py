@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -16,7 +16,7 @@ from ..jobs.review_items import Item, cleaned, items_of, mask_of, verdicts_of
 from ..memory_store.clock import as_utc
 from ..memory_store.errors import UsageError
 from ..memory_store.inbox import Row
-from ..memory_store.reviews import Verdict, last_verdicts, read_reviews, shares, write_verdicts
+from ..memory_store.reviews import Share, Verdict, last_verdicts, read_reviews, shares, write_verdicts
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
 _ANSWERS = {"r": "right", "w": "wrong", "u": "unsure"}
@@ -120,14 +120,16 @@ class _Desk:
         """Figures of the sample, and the shares over everything that was ever judged in the namespace."""
         last = self.last()
         mine = [last[id] for id in self.ids if id in last]
-        plain: Callable[[list[Row]], dict[str, Any]] = lambda rows: {
-            group: {key: share.plain() for key, share in keyed.items()} for group, keyed in shares(rows).items()
-        }
-        every = plain(list(last.values()))
-        return {
-            "sample": {"name": self.period.name, "drawn": len(self.ids), "judged": len(mine), **plain(mine)},
-            **every,
-        }
+        about = {"name": self.period.name, "drawn": len(self.ids), "judged": len(mine)}
+        return {"sample": {**about, **_plain(mine)}, **_plain(list(last.values()))}
+
+
+def _plain(verdicts: list[Row]) -> dict[str, Any]:
+    """Shares as plain values; "all" is one share, the others are by name."""
+    groups = {
+        group: {key: share.plain() for key, share in keyed.items()} for group, keyed in shares(verdicts).items()
+    }
+    return {**groups, "all": groups["all"].get("all", Share(0, 0, 0).plain())}
 
 
 def _export(desk: _Desk, path: Path) -> int:
@@ -239,10 +241,14 @@ def _show(session: Session, result: dict[str, Any]) -> None:
     session.line(f"sample {sample['name']}: {sample['drawn']} drawn, {sample['judged']} judged")
     if not sample["drawn"]:
         session.note("nothing was reflected then: --month or --since and --until name another time")
-    for title, groups in (("of the sample", sample), ("of all", result)):
-        for group in ("all", "kind", "reflector", "prompt"):
+    tables = [("sample", sample)]
+    if result["all"] != sample["all"]:
+        tables.append(("ever", result))
+    for title, groups in tables:
+        session.line(f"  {title:<6} {'all':<9} {'':<32} {_share(groups['all'])}")
+        for group in ("kind", "reflector", "prompt"):
             for key, share in groups[group].items():
-                session.line(f"  {title:<13} {group:<9} {'' if group == 'all' else key:<32} {_share(share)}")
+                session.line(f"  {title:<6} {group:<9} {key:<32} {_share(share)}")
 
 
 def _share(share: dict[str, Any]) -> str:
