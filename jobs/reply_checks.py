@@ -39,6 +39,9 @@ _SCRIPTS = {
 }  # fmt: skip
 #: Share of an example's three-letter pieces that makes an item its echo.
 _ECHO = 0.6
+#: Share of the pieces of both that they have in common, from which two texts are the same one.
+_SAME = 0.7
+_DIGITS = re.compile(r"\d+")
 _PERSON = re.compile(
     r'"(?:first|last|full|given|family|customer|passenger|user|contact)_?name"\s*:\s*"([^"\\\n]{2,40})"', re.I
 )
@@ -54,6 +57,8 @@ class Source:
     events: Mapping[str, Event]
     #: Sentences of the prompt's examples
     examples: Sequence[str] = ()
+    #: Memories that the prompt shows as reviewers judged them
+    reviewed: Sequence[str] = ()
 
 
 def checked_statement(item: Statement, source: Source) -> Candidate | Refusal:
@@ -161,6 +166,8 @@ def _reason(draft: Candidate, item: Statement | Lesson, source: Source, voice: V
     """Why an item whose quote is there is refused all the same; empty if it is not."""
     if echo := _echo(draft, source.examples):
         return f"it repeats an example of the prompt: {echo[:60]}"
+    if again := _repeated(draft, source.reviewed):
+        return f"it repeats a reviewed example of the prompt: {again[:60]}"
     if draft.kind != "experience":
         if voice.speaker == "operator":
             return "it stands in the agent's instructions, which it has anyway"
@@ -237,6 +244,26 @@ def _echo(draft: Candidate, examples: Sequence[str]) -> str:
             theirs = _pieces(example)
             if len(pieces & theirs) >= _ECHO * min(len(pieces), len(theirs)) and len(theirs) >= 8:
                 return example
+    return ""
+
+
+def _repeated(draft: Candidate, reviewed: Sequence[str]) -> str:
+    """The reviewed memory that an item repeats nearly word for word; empty if none.
+
+    Reviewed memories are of this very world, so only the whole of one counts: other advice on the same situation, the
+    same with another number, or a statement that the quoted words make here too, is no echo.
+    """
+    said = _plain(draft.value or draft.text)
+    quoted = "".join(_plain(item.quote) for item in draft.evidence)
+    pieces, mine = _pieces(said), _pieces(draft.text)
+    is_said_here = len(pieces & _pieces(quoted)) * 2 >= len(pieces) if pieces else said in quoted
+    if not mine or (draft.kind != "experience" and is_said_here):
+        return ""
+    numbers = set(_DIGITS.findall(draft.text))
+    for example in reviewed:
+        theirs = _pieces(example)
+        if numbers == set(_DIGITS.findall(example)) and len(mine & theirs) >= _SAME * len(mine | theirs):
+            return example
     return ""
 
 
