@@ -1,0 +1,156 @@
+"""Pairs of near vectors, without looking at all pairs: cells by k-means, dense blocks inside a cell.
+
+Small groups are compared exactly. Big ones are cut into about √n cells; each vector lies in the two cells whose
+centres are nearest to it, so that a pair is missed only if it shares neither. Cost grows like n·√n at worst in time,
+and memory with one cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Vectors = npt.NDArray[np.float32]
+    Places = npt.NDArray[np.int64]
+
+#: Groups of up to this many rows are compared exactly.
+EXACT_ROWS = 8_000
+#: Nearest neighbours that a row has at most, so that a thousand alike rows don't give half a million pairs.
+NEIGHBOURS = 20
+#: Rows that are compared with a whole cell at once.
+_BLOCK = 1_024
+#: Rows a cell that the centres are fitted on.
+_SAMPLE = 48
+_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of rows, each once, `left` < `right`, in order."""
+
+    left: Places
+    right: Places
+    cosine: Vectors
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+def near_pairs(
+    vectors: Vectors,
+    groups: Places,
+    floor: float,
+    *,
+    changed: npt.NDArray[np.bool_] | None = None,
+    neighbours: int = NEIGHBOURS,
+    exact_rows: int = EXACT_ROWS,
+) -> Pairs:
+    """Pairs of rows of one group whose cosine is at least `floor`; of each row its nearest `neighbours`.
+
+    `vectors` are unit vectors, shape (n, d); a row of NaN or zeros has no neighbours. Only rows with equal `groups`,
+    shape (n,), are compared. With `changed`, shape (n,), only pairs that hold at least one of these rows. The same
+    input gives the same pairs every time.
+    """
+    import numpy as np
+
+    found: list[tuple[Any, Any, Any]] = []
+    usable = _usable(vectors)
+    order = np.argsort(groups, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+        rows = rows[usable[rows]]
+        asked = np.ones(len(rows), bool) if changed is None else changed[rows]
+        if len(rows) < 2 or not asked.any():
+            continue
+        for cell in _cells(vectors, rows, exact_rows):
+            found += _dense(vectors, rows[cell], asked[cell], floor, neighbours)
+    return _unique(found)
+
+
+def _usable(vectors: Vectors) -> npt.NDArray[np.bool_]:
+    import numpy as np
+
+    blocks = (vectors[at : at + _BLOCK] for at in range(0, len(vectors), _BLOCK))
+    lengths = [np.einsum("ij,ij->i", block, block) for block in blocks]
+    whole = np.concatenate(lengths) if lengths else np.zeros(0, np.float32)
+    return np.asarray(np.isfinite(whole) & (whole > 0))
+
+
+def _cells(vectors: Vectors, rows: Places, exact_rows: int) -> Iterator[Places]:
+    """Places within `rows` that are compared with each other."""
+    import numpy as np
+
+    if len(rows) <= exact_rows:
+        yield np.arange(len(rows))
+        return
+    count = max(2, round(len(rows) ** 0.5))
+    centres = _centres(vectors, rows, count)
+    first = np.empty((len(rows), 2), np.int64)
+    for start in range(0, len(rows), _BLOCK):
+        near = vectors[rows[start : start + _BLOCK]] @ centres.T
+        first[start : start + _BLOCK] = np.argpartition(-near, 1, axis=1)[:, :2]
+    cells = first.ravel()
+    order = np.argsort(cells, kind="stable")
+    ends = np.searchsorted(cells[order], np.arange(count + 1))
+    for start, end in pairwise(ends):
+        members = order[start:end] // 2
+        # A cell that all crowd into is cut: what it takes stays bounded, and its rows have another cell.
+        for at in range(0, len(members), 4 * exact_rows):
+            yield members[at : at + 4 * exact_rows]
+
+
+def _centres(vectors: Vectors, rows: Places, count: int) -> Vectors:
+    """Unit centres by k-means on a sample, begun from rows that are chosen by a fixed seed."""
+    import numpy as np
+
+    chance = np.random.default_rng(20_260_301)
+    sample = vectors[np.sort(chance.choice(rows, min(len(rows), count * _SAMPLE), replace=False))]
+    centres: Vectors = sample[np.sort(chance.choice(len(sample), count, replace=False))].copy()
+    for _ in range(_ROUNDS):
+        nearest = np.concatenate(
+            [(sample[at : at + _BLOCK] @ centres.T).argmax(axis=1) for at in range(0, len(sample), _BLOCK)]
+        )
+        sums = np.zeros_like(centres)
+        np.add.at(sums, nearest, sample)
+        norms = np.linalg.norm(sums, axis=1, keepdims=True)
+        centres = np.asarray(np.where(norms > 1e-6, sums / np.maximum(norms, 1e-6), centres), np.float32)
+    return centres
+
+
+def _dense(
+    vectors: Vectors, rows: Places, asked: npt.NDArray[np.bool_], floor: float, neighbours: int
+) -> Iterator[tuple[Any, Any, Any]]:
+    import numpy as np
+
+    inside = vectors[rows]
+    wanted = np.flatnonzero(asked)
+    for start in range(0, len(wanted), _BLOCK):
+        some = wanted[start : start + _BLOCK]
+        near = inside[some] @ inside.T
+        near[np.arange(len(some)), some] = -2.0
+        if near.shape[1] > neighbours:
+            best = np.argpartition(-near, neighbours - 1, axis=1)[:, :neighbours]
+        else:
+            best = np.broadcast_to(np.arange(near.shape[1]), near.shape)
+        cosines = np.take_along_axis(near, best, axis=1)
+        which, place = np.nonzero(cosines >= floor)
+        left, right = rows[some[which]], rows[best[which, place]]
+        yield np.minimum(left, right), np.maximum(left, right), cosines[which, place]
+
+
+def _unique(found: list[tuple[Any, Any, Any]]) -> Pairs:
+    import numpy as np
+
+    if not found:
+        empty = np.zeros(0, np.int64)
+        return Pairs(empty, empty, np.zeros(0, np.float32))
+    left, right, cosine = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((right, left))
+    left, right, cosine = left[order], right[order], cosine[order]
+    new = np.r_[True, (np.diff(left) != 0) | (np.diff(right) != 0)] if len(left) else np.zeros(0, bool)
+    return Pairs(left[new], right[new], cosine[new])
