@@ -5,6 +5,9 @@
     ns=<namespace>/reflections/<name>.parquet           what reflectors said, verbatim
     ns=<namespace>/reads/day=<day>/<name>.parquet       what was asked and returned
     ns=<namespace>/reviews/<name>.parquet               samples for review, and what people said of them
+    ns=<namespace>/usage/day=<day>/<name>.parquet       which memories each task was shown, from the reads of a day
+    ns=<namespace>/credit/<number>.parquet              usage and usefulness of each memory; the newest counts
+    ns=<namespace>/archive/<name>.parquet               memories that have left the store, whole
     ns=<namespace>/runs/<run>.json                      one file a run
     ns=<namespace>/inbox/<name>.parquet                 acts that have no place in the log yet
     ns=<namespace>/log/<number>.parquet                 the decision log, gapless

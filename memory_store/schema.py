@@ -129,7 +129,7 @@ ENVELOPE = (
         "decision",
         "text",
         "add · merge · supersede · promote · archive · restore · downrank · quarantine · "
-        "activate · forget · purge · alias · undo · refuse",
+        "activate · forget · purge · alias · undo · cool · refuse",
     ),
     _c("id", "text", "memory that the row is about"),
     _c("read_to", "int", "place in the log up to which the proposer had read; null: a user's own act, which wins"),
@@ -196,6 +196,28 @@ READS = (
     _c("injected", "flag", "whether they were put into a context block"),
 )
 
+#: One row a memory, task and day: how often it was put before an agent then.
+USAGE = (
+    _c("id", "text", "the memory"),
+    _c("trace_id", "text", "task that it was put before; empty: none was named"),
+    _c("reads", "int", "distinct reads that put it there"),
+    _c("last_at", "time", "when the last of them was"),
+)
+
+#: One row a memory that was ever put before an agent: what came of it, computed anew from all reads and outcomes.
+CREDIT = (
+    _c("id", "text", "the memory; what was merged into it counts as it"),
+    _c("accesses", "int", "distinct reads that put it before an agent"),
+    _c("last_at", "time", "when the last of them was"),
+    _c("tasks", "int", "tasks that it was put before and that can be compared with others of their kind"),
+    _c("helped", "int", "of these, tasks that went clearly better than their kind does without it"),
+    _c("neutral", "int", "of these, tasks that went about as their kind does"),
+    _c("misled", "int", "of these, tasks that went clearly worse"),
+    _c("low", "real", "lower bound of what it adds to the success rate of its tasks, -1 to 1; null: nothing to compare"),
+    _c("high", "real", "upper bound of the same"),
+    _c("surely", "real", "the upper bound that quarantine asks for, which is surer"),
+)
+
 #: What people said of memories that were reflected: the draws of the samples, and one row a verdict, never changed.
 REVIEWS = (
     _c("namespace", "text", "tenant"),
@@ -215,6 +237,7 @@ REVIEWS = (
 
 #: Every table by its name in the docs.
 TABLES: dict[str, tuple[Column, ...]] = {
+    "credit": CREDIT,
     "events": EVENTS,
     "gate": GATE,
     "log": LOG,
@@ -222,6 +245,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "reads": READS,
     "reflections": REFLECTIONS,
     "reviews": REVIEWS,
+    "usage": USAGE,
 }
 
 

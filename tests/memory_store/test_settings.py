@@ -51,6 +51,13 @@ def _leaves(model: type[BaseModel], place: tuple[str, ...] = ()) -> list[tuple[s
     return found
 
 
+#: Settings that go from 0 to 1, and another value for each.
+_SHARES = {
+    "complex_rate": 0.5, "detour_rate": 0.5, "downrank": 0.25, "idle_factor": 0.25, "quarantine_margin": 0.25,
+    "usefulness_weight": 0.25, "vector_weight": 0.25,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("place", _leaves(Settings), ids=".".join)
 def test_every_setting_can_be_given_in_the_environment(place: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     variable = "_".join(("HINDLAKE", *place)).upper()
@@ -65,7 +72,7 @@ def test_every_setting_can_be_given_in_the_environment(place: tuple[str, ...], m
         monkeypatch.setenv(variable, str(not default))
         expected = not default
     elif isinstance(default, int | float):
-        lower = {"detour_rate": 0.5, "complex_rate": 0.5, "vector_weight": 0.25}.get(place[-1])
+        lower = _SHARES.get(place[-1])
         expected = type(default)(default + 1000) if lower is None else lower
         monkeypatch.setenv(variable, str(expected))
     elif isinstance(default, str):
