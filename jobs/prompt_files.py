@@ -53,7 +53,7 @@ class Prompt:
     @property
     def reviewed(self) -> tuple[str, ...]:
         """The memories that reviewers judged and the wordings that they offered: what must not come back whole."""
-        rows = [json.loads(line) for block in _REVIEWED.findall(self.text) for line in block.splitlines()]
+        rows = [json.loads(line) for block in _REVIEWED.findall(self.text) for line in block.split("\n")]
         return tuple(dict.fromkeys(row[name] for row in rows for name in ("text", "better") if row.get(name)))
 
 

@@ -7,10 +7,9 @@ of a month that is over is fixed in the lake when it is first drawn.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from ..memory_store.clock import Clock
 from ..memory_store.errors import UsageError
@@ -19,14 +18,12 @@ from ..memory_store.inbox import Row, write_user_act
 from ..memory_store.lake import Among, Lake, namespace_path
 from ..memory_store.log import log_paths
 from ..memory_store.predicates import READABLE
+from ..memory_store.reflected import memories_of, reflected_ids
 from ..memory_store.reviews import fix_sample, last_verdicts, read_reviews, read_sample
-from ..memory_store.schema import LOG, conform
 
 #: Memories of one sample (R11).
 SAMPLE = 100
 _MONTH = re.compile(r"(\d{4})-(\d{2})")
-_NARROW = ["id", "kind", "at", "run", "decision", "verdict", "reflector", "derived_from"]
-_COLUMNS = [column.name for column in LOG if column.name != "vector"]
 
 
 @dataclass(frozen=True)
@@ -110,41 +107,12 @@ def draw(lake: Lake, namespace: str, period: Period, size: int, now: datetime) -
         raise UsageError("a sample has at least one memory")
     if fixed := read_sample(lake, namespace, period.name, size):
         return fixed
-    found = _reflected(lake, namespace, period)
+    found = reflected_ids(lake, namespace, period.since, period.until)
     order = sorted(found, key=lambda id: derive_id(namespace, "review-sample", period.name, id))[:size]
     if now < period.until or not order:
         return order
     memories = memories_of(lake, namespace, order)
     return fix_sample(lake, namespace, period.name, size, [memories[id] for id in order], now)
-
-
-def memories_of(lake: Lake, namespace: str, ids: Iterable[str]) -> dict[str, Row]:
-    """The rows of the log that added these memories, by id, each with the state that it has by the log now.
-
-    What is no reflection (a user's own act, an episode, what was made from other memories) is left out.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    wanted = sorted(set(ids))
-    found: dict[str, Row] = {}
-    states: dict[str, str] = {}
-    for _, table in lake.read_tables(log_paths(lake, namespace), _COLUMNS, among=Among("id", wanted)):
-        mine = table.filter(pc.is_in(table.column("id"), value_set=pa.array(wanted, pa.string())))
-        for row in conform(mine, "log").to_pylist():
-            if row["verdict"] == "refused":
-                continue
-            if is_reflected(row):
-                found.setdefault(row["id"], row)
-            if row["state"] is not None:
-                states[row["id"]] = row["state"]
-    return {id: {**row, "state": states.get(id, "")} for id, row in found.items()}
-
-
-def is_reflected(row: Row) -> bool:
-    """Whether a row of the log adds a memory that a reflector made from traces."""
-    is_own = bool(row["run"]) and bool(row["reflector"]) and not row["derived_from"]
-    return is_own and row["decision"] == "add" and row["kind"] != "episode" and row["verdict"] != "refused"
 
 
 def forget_wrong(lake: Lake, namespace: str, now: datetime) -> list[str]:
@@ -170,24 +138,7 @@ def forget_wrong(lake: Lake, namespace: str, now: datetime) -> list[str]:
 
 def _done(lake: Lake, namespace: str, acts: dict[str, str]) -> set[str]:
     """Which of these acts are in the log or in the inbox."""
-    done = {
-        act for act in acts.values() if lake.exists(namespace_path(namespace, "inbox", f"u-{act}.parquet"))
-    }
+    done = {act for act in acts.values() if lake.exists(namespace_path(namespace, "inbox", f"u-{act}.parquet"))}
     for _, rows in lake.read_tables(log_paths(lake, namespace), ["id", "act"], among=Among("id", sorted(acts))):
         done.update(set(rows.column("act").to_pylist()) & set(acts.values()))
     return done
-
-
-def _reflected(lake: Lake, namespace: str, period: Period) -> list[str]:
-    """Ids of the memories that were reflected in a period."""
-    import pyarrow.compute as pc
-
-    ids: dict[str, Any] = {}
-    for _, table in lake.read_tables(log_paths(lake, namespace), _NARROW):
-        rows = conform(table, "log").select(_NARROW)
-        in_time = pc.and_(
-            pc.greater_equal(rows.column("at"), period.since), pc.less(rows.column("at"), period.until)
-        )
-        added = rows.filter(pc.and_(in_time, pc.equal(rows.column("decision"), "add")))
-        ids.update((row["id"], None) for row in added.to_pylist() if is_reflected(row))
-    return list(ids)

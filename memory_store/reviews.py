@@ -1,7 +1,7 @@
 """Reviews: samples of what was reflected, and what people said of it. Append-only; the last verdict of a memory holds.
 
-    ns=<namespace>/reviews/sample-<id>.parquet   the memories of one sample, drawn once
-    ns=<namespace>/reviews/<id>.parquet          verdicts that were given together
+ns=<namespace>/reviews/sample-<id>.parquet   the memories of one sample, drawn once
+ns=<namespace>/reviews/<id>.parquet          verdicts that were given together
 """
 
 from __future__ import annotations

@@ -11,11 +11,12 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from ..jobs.review import SAMPLE, Period, draw, forget_wrong, memories_of
+from ..jobs.review import SAMPLE, Period, draw, forget_wrong
 from ..jobs.review_items import Item, cleaned, items_of, mask_of, verdicts_of
 from ..memory_store.clock import as_utc
 from ..memory_store.errors import UsageError
 from ..memory_store.inbox import Row
+from ..memory_store.reflected import memories_of
 from ..memory_store.reviews import Share, Verdict, last_verdicts, read_reviews, shares, write_verdicts
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
@@ -81,9 +82,7 @@ def review(
 class _Desk:
     """The sample that lies before a reviewer."""
 
-    def __init__(
-        self, session: Session, month: str, since: datetime | None, until: datetime | None, size: int
-    ) -> None:
+    def __init__(self, session: Session, month: str, since: datetime | None, until: datetime | None, size: int) -> None:
         self.session, self.lake, self.namespace = session, session.lake, session.settings.namespace
         now = session.clock.now()
         if since or until:
@@ -126,9 +125,7 @@ class _Desk:
 
 def _plain(verdicts: list[Row]) -> dict[str, Any]:
     """Shares as plain values; "all" is one share, the others are by name."""
-    groups = {
-        group: {key: share.plain() for key, share in keyed.items()} for group, keyed in shares(verdicts).items()
-    }
+    groups = {group: {key: share.plain() for key, share in keyed.items()} for group, keyed in shares(verdicts).items()}
     return {**groups, "all": groups["all"].get("all", Share(0, 0, 0).plain())}
 
 
@@ -224,7 +221,9 @@ def _show_item(session: Session, item: Item, number: int, count: int) -> None:
         session.line(f"    task: {ground.goal or 'not said'} — ended in {ground.outcome}")
         for mark, said in ((" ", ground.before), (">", ground.event), (" ", ground.after)):
             if said:
-                session.line(f"   {mark} {said.at:%H:%M:%S} {said.who}: {said.text.replace(chr(10), chr(10) + ' ' * 8)}")
+                session.line(
+                    f"   {mark} {said.at:%H:%M:%S} {said.who}: {said.text.replace(chr(10), chr(10) + ' ' * 8)}"
+                )
 
 
 def _show(session: Session, result: dict[str, Any]) -> None:
@@ -257,5 +256,3 @@ def _share(share: dict[str, Any]) -> str:
         return counts
     low, high = share["bounds"]
     return f"{share['share']:.0%} right ({low:.0%} to {high:.0%}): {counts}"
-
-
