@@ -9,9 +9,11 @@ from hashlib import blake2b
 from ..memory_store.events import Trace
 from ..memory_store.inbox import Row
 from ..memory_store.settings import GateSettings
+from .rules.agreements import agreements_of
 from .rules.corrections import corrections_of
 from .rules.detours import is_detour
 from .rules.failures import failures_of, unexpected_answers
+from .rules.plans import settled_of
 from .rules.reader import is_from_user, statements_of
 
 #: What the gate looks for, in the order in which it names what it found.
@@ -84,10 +86,13 @@ def _row(trace: Trace, settings: GateSettings, at: datetime, run: str) -> Row:
 
 
 def _states_something(trace: Trace) -> bool:
-    """Whether the user states something durable; an id given to be looked up identifies, and says nothing."""
-    return any(
-        said.importance >= _DURABLE
-        for event in trace.events
-        if is_from_user(event)
-        for said in statements_of(event.content)
+    """Whether the user states or settles something durable, or accepts a plan that the agent laid out.
+
+    An id given to be looked up identifies, and says nothing.
+    """
+    words = [event for event in trace.events if is_from_user(event)]
+    return (
+        any(said.importance >= _DURABLE for event in words for said in statements_of(event.content))
+        or any(settled.said.importance >= _DURABLE for settled in settled_of(trace, words))
+        or bool(agreements_of(trace))
     )

@@ -83,7 +83,7 @@ def clauses_of(text: str) -> Iterator[Clause]:
     """
     for sentence in sentences_of(own_words(text)):
         asks = sentence.endswith(("?", "？"))
-        supposes = bool(_SUPPOSES.search(sentence)) or bool(_REPORTS.search(sentence))
+        supposes = is_hypothetical(sentence)
         parts = [part.strip() for part in _CLAUSE.split(sentence)]
         parts = [part for part in parts if part]
         asking = False
@@ -93,6 +93,15 @@ def clauses_of(text: str) -> Iterator[Clause]:
             question = asking or bool(_ASKS_CHINESE.search(part)) or (asks and last)
             if len(part) <= _LONGEST:
                 yield Clause(part, sentence, question, supposes)
+
+
+def is_hypothetical(sentence: str) -> bool:
+    """Whether a sentence is an "if", an example, a guess or someone else's words.
+
+    >>> is_hypothetical("If I go on Friday, it rains"), is_hypothetical("I go on Friday")
+    (True, False)
+    """
+    return bool(_SUPPOSES.search(sentence)) or bool(_REPORTS.search(sentence))
 
 
 def sentences_of(text: str) -> list[str]:

@@ -36,6 +36,8 @@ class Statement:
     changed: bool = False
     #: Whether it is a secret, which is to be refused
     secret: bool = False
+    #: What they did by saying it (decision, goal, agreement, …); empty: they stated something
+    tag: str = ""
 
 
 def state(words: str, value: str, quote: str, *, changed: bool = False) -> Statement | None:

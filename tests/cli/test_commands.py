@@ -246,7 +246,7 @@ def test_an_eval_prints_an_object_for_each_set(shell: Shell) -> None:
     if not (DATA / "agentrx").is_dir():
         pytest.skip("the measuring data is not here (HINDLAKE_DATA names its folder)")
     value = shell("eval", "reflect", "--data", str(DATA), "--reflector", "rules", "--json").json
-    assert value["reflector"] == "rules@1"
+    assert value["reflector"] == "rules@2"
     for name in ("trail", "whowhen", "agentrx", "taubench", "realmem"):
         assert {"recall", "precision", "n"} <= value[name].keys()
         assert 0 <= value[name]["recall"] <= 1

@@ -114,7 +114,7 @@ def test_every_trace_has_a_gate_row_with_its_trigger(settings: Settings) -> None
 def test_a_run_is_kept_as_a_value(settings: Settings) -> None:
     report = run(settings)
     (kept,) = last_runs(Lake.open(settings), "default")
-    assert (kept.run_id, kept.status, kept.job, kept.reflector) == (report.run_id, "done", "reflect", "rules@1")
+    assert (kept.run_id, kept.status, kept.job, kept.reflector) == (report.run_id, "done", "reflect", "rules@2")
     assert kept.counts == dict(report.counts)
 
 
