@@ -15,15 +15,13 @@ from .answers import Answer
 from .budget import Budget, estimate_tokens
 from .candidates import Candidate, Kind, Reflection, Refusal, TraceGroup
 from .model import Message, ModelDoor
-from .prompt_files import load_prompt
+from .prompt_files import load_prompt, newest, packaged_prompts
 from .reading import Lost, flat_schema
 from .rendering import Rendering, fenced, neutral, one_line, render
 from .replies import LakeReplies, ReplyCache
 from .reply import ReflectReply
 from .reply_checks import Source, best_of, checked_lesson, checked_statement
 
-#: The version of the prompt that is used.
-PROMPT = "reflect.v1"
 #: Tokens that are kept free for the words around a record.
 _AROUND = 400
 #: Fewest tokens that a part of a trace is given.
@@ -41,15 +39,19 @@ class ModelReflector:
         budget: Budget | None = None,
         replies: ReplyCache | None = None,
         *,
-        prompt: str = PROMPT,
+        prompt: str = "",
         pause: float = 0.5,
     ) -> None:
         """`budget` is what the run may use, the settings' if none is given; `replies` are kept in the lake by default.
 
+        `prompt` is the version that is asked with: that of the settings if none is given, else the newest that comes
+        with hindlake.
+
         Raises `MissingExtra` without the package openai, `SettingsError` when there is no such prompt.
         """
         self._settings = settings.model
-        self._prompt = load_prompt(prompt)
+        chosen = prompt or settings.model.prompt or newest(packaged_prompts())
+        self._prompt = load_prompt(chosen, settings.model.prompts)
         self._door = ModelDoor(settings.model, replies or LakeReplies(settings), budget, pause=pause)
         shape = json.dumps(flat_schema(ReflectReply))
         self._prompt_hash = hashlib.sha256(
@@ -58,7 +60,7 @@ class ModelReflector:
         taken = estimate_tokens(self._prompt.text) + estimate_tokens(shape) + _AROUND
         self._room = max(_LEAST_ROOM, settings.model.max_input_tokens - taken)
         #: Model and prompt, such as "openai:gpt-4o-mini@reflect.v1"
-        self.name = f"openai:{settings.model.name}@{prompt}"
+        self.name = f"openai:{settings.model.name}@{self._prompt.name}"
 
     @property
     def budget(self) -> Budget:
@@ -107,7 +109,8 @@ class ModelReflector:
         while True:
             told = render(trace, room * 2 // 3 if other else room)
             beside = render(other, room // 3, prefix="x", most_parts=1) if other else None
-            source = Source(trace, {**told.events, **(beside.events if beside else {})}, self._prompt.examples)
+            events = {**told.events, **(beside.events if beside else {})}
+            source = Source(trace, events, self._prompt.examples, self._prompt.reviewed)
             items, is_too_long = self._parts(source, told, beside, other, work)
             if not is_too_long:
                 return items

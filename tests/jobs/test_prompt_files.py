@@ -6,12 +6,12 @@ import hashlib
 
 import pytest
 
-from hindlake.jobs.model_reflector import PROMPT
-from hindlake.jobs.prompt_files import load_prompt, prompt_names
+from hindlake.jobs.prompt_files import load_prompt, newest, prompt_names
 from hindlake.jobs.reading import read_reply
 from hindlake.jobs.reply import ReflectReply
 from hindlake.memory_store.errors import SettingsError
 
+PROMPT = newest(prompt_names())
 #: Prompts that were released. A line here is never changed: a better prompt is a new version.
 RELEASED = {
     "reflect.v1": "872a9a8347a486aed98b515888a0863c624ec01be9bbe9a5cdd26cbdfa050834",
