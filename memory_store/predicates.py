@@ -34,6 +34,7 @@ _ONE = {
     "languages": "language",
     "attributes": "attribute",
     "ids": "id",
+    "superseded_by": "superseded_by",
 }
 #: Field of a filter → column, for values that a row must not have.
 _NOT_ONE = {
@@ -71,6 +72,8 @@ class Filter:
     languages: tuple[str, ...] | None = None
     attributes: tuple[str, ...] | None = None
     ids: tuple[str, ...] | None = None
+    #: Memories whose place these took
+    superseded_by: tuple[str, ...] | None = None
     not_kinds: tuple[str, ...] = ()
     not_task_types: tuple[str, ...] = ()
     not_tools: tuple[str, ...] = ()

@@ -23,6 +23,13 @@ def _folder() -> Path | None:
     return Path(spec.origin).parent if spec is not None and spec.origin else None
 
 
+def tokenizer_file() -> Path | None:
+    """The file of its tokenizer; None where the package is not installed."""
+    folder = _folder()
+    path = folder / _TOKENIZER if folder is not None else None
+    return path if path is not None and path.is_file() else None
+
+
 def why_not() -> str:
     """Why it can't be used on this machine; empty if it can."""
     folder = _folder()
