@@ -152,6 +152,15 @@ MEMORIES = (
     *STATE,
 )
 
+#: A turn or step of an episode, in order: a memory of kind `passage`, with its place in the conversation.
+PASSAGES = (
+    *MEMORIES,
+    _c("episode", "text", "the episode that it is a part of"),
+    _c("conversation", "text", "what it has its place in: the conversation, or the trace that belongs to none"),
+    _c("place", "int", "place in the conversation, from 0"),
+    _c("role", "text", "who spoke: user · agent · tool"),
+)
+
 #: One row a trace that the gate has looked at.
 GATE = (
     _c("namespace", "text", "tenant"),
@@ -242,6 +251,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "gate": GATE,
     "log": LOG,
     "memories": MEMORIES,
+    "passages": PASSAGES,
     "reads": READS,
     "reflections": REFLECTIONS,
     "reviews": REVIEWS,

@@ -1,7 +1,5 @@
-"""The LanceDB tables of one generation: `memories`, the fold of the log, and `folds`, how far it was folded.
-
-Beside the columns of the schema MEMORIES, the store has two of its own: `key`, namespace and id in one, which the
-primary key must be, since it can't have two columns; and `words`, what the full-text leg searches.
+"""The LanceDB tables of one generation: `memories`, the fold of the log; `passages`, the turns of the episodes; and
+`folds`, how far it was folded. See `stored` for what memories and passages have beside the columns of their schema.
 """
 
 from __future__ import annotations
@@ -22,7 +20,8 @@ from .lake import s3_options
 from .predicates import Filter, predicate
 from .schema import arrow_schema, conform
 from .settings import Settings
-from .terms import query_words, row_words
+from .stored import stored, stored_schema
+from .terms import query_words
 
 if TYPE_CHECKING:
     import lancedb
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 MEMORIES = "memories"
+PASSAGES = "passages"
 FOLDS = "folds"
 
 #: Rows of one merge: a bound on memory, not on how much can be merged.
@@ -100,11 +100,9 @@ class Tables:
         if MEMORIES in tables._names():
             raise StoreError(f"{url} holds a generation already: build the new one under another name")
         folds = pa.schema([pa.field("namespace", pa.string(), nullable=False), pa.field("seq", pa.int64())])
-        for name, schema, key in ((FOLDS, folds, "namespace"), (MEMORIES, _schema(dim), "key")):
-            table: Any = tables._db.create_table(name, schema=schema)
-            # Without a primary key, two processes that merge the same new id store it twice, silently.
-            table.set_unenforced_primary_key(key)
-        tables._make_indexes({"words": _full_text()})
+        tables._make_table(FOLDS, folds, "namespace")
+        for name in (PASSAGES, MEMORIES):
+            tables._make_searchable(name, dim)
         return tables
 
     @classmethod
@@ -124,16 +122,17 @@ class Tables:
 
     # Writing
 
-    def upsert(self, rows: pa.Table) -> None:
-        """Merge rows of the schema MEMORIES in: a row replaces one of its id whose `seq` is lower.
+    def upsert(self, rows: pa.Table, table: str = MEMORIES) -> None:
+        """Merge rows of a table's schema in: a memory replaces one of its id whose `seq` is lower, a passage any.
 
         A vector that is null, empty or NaN (the mark of a text that can't be embedded) is stored as none: the row is
         found by full text only. Raises `StoreError` on rows that no fold may make: without id or namespace, or with
         a vector of another length, of infinite or of zero length.
         """
-        stored = _stored(rows, self.dim)
-        for start in range(0, stored.num_rows, _MERGE_ROWS):
-            self._write(MEMORIES, partial(_merge, key="key", rows=stored.slice(start, _MERGE_ROWS)))
+        made = stored(rows, table, self.dim)
+        where = "source.seq > target.seq" if table == MEMORIES else None
+        for start in range(0, made.num_rows, _MERGE_ROWS):
+            self._write(table, partial(_merge, key="key", rows=made.slice(start, _MERGE_ROWS), where=where))
 
     def folded_to(self, namespace: str) -> int:
         """The place in the log up to which a namespace was folded; 0 if it never was."""
@@ -146,7 +145,16 @@ class Tables:
         import pyarrow as pa
 
         row = pa.table({"namespace": [namespace], "seq": [seq]}, schema=self._read(FOLDS, lambda table: table.schema))
-        self._write(FOLDS, partial(_merge, key="namespace", rows=row))
+        self._write(FOLDS, partial(_merge, key="namespace", rows=row, where="source.seq > target.seq"))
+
+    def ensure_passages(self) -> None:
+        """Make the table of passages, which stores of older versions lack."""
+        if PASSAGES not in self._names():
+            self._make_searchable(PASSAGES, self.dim)
+
+    def has_passages(self) -> bool:
+        """Whether there is a table of passages."""
+        return PASSAGES in self._handles or PASSAGES in self._names()
 
     # Reading
 
@@ -168,12 +176,12 @@ class Tables:
         place = {id: number for number, id in enumerate(found.column("id").to_pylist())}
         return found.take(pa.array([place[id] for id in wanted if id in place], pa.int64())).select(names)
 
-    def scan(self, filter: Filter, columns: Sequence[str] | None = None) -> pa.Table:
-        """Every row that passes a filter, in no order. With no `columns`, all of the schema MEMORIES."""
-        names = list(columns or arrow_schema(MEMORIES).names)
+    def scan(self, filter: Filter, columns: Sequence[str] | None = None, table: str = MEMORIES) -> pa.Table:
+        """Every row that passes a filter, in no order. With no `columns`, all of the table's schema."""
+        names = list(columns or arrow_schema(table).names)
         condition = predicate(filter)
-        found = self._read(MEMORIES, lambda table: table.search().where(condition).select(names).to_arrow())
-        return conform(found, MEMORIES).select(names)
+        found = self._read(table, lambda handle: handle.search().where(condition).select(names).to_arrow())
+        return conform(found, table).select(names)
 
     def counts(self, namespace: str) -> dict[tuple[str, str], int]:
         """Memories of a namespace by kind and state."""
@@ -182,9 +190,14 @@ class Tables:
         return {(row["kind"], row["state"]): row["count_all"] for row in grouped.to_pylist()}
 
     def vector_leg(
-        self, vector: npt.NDArray[np.float32], filter: Filter, limit: int, columns: Sequence[str] = ()
+        self,
+        vector: npt.NDArray[np.float32],
+        filter: Filter,
+        limit: int,
+        columns: Sequence[str] = (),
+        table: str = MEMORIES,
     ) -> list[Candidate]:
-        """The memories nearest to a unit vector, best first, scored by cosine.
+        """The memories, or passages, nearest to a unit vector, best first, scored by cosine.
 
         A vector that is NaN (a query that can't be embedded) finds nothing.
         """
@@ -195,22 +208,24 @@ class Tables:
         condition = predicate(filter)
         names = list(dict.fromkeys(["id", *columns]))
 
-        def search(table: Any) -> pa.Table:
-            query = table.search(vector, vector_column_name="vector", query_type="vector")
+        def search(handle: Any) -> pa.Table:
+            query = handle.search(vector, vector_column_name="vector", query_type="vector")
             query = query.distance_type("cosine").where(condition).select([*names, "_distance"]).limit(limit)
-            if _has_vector_index(table):
+            if _has_vector_index(handle):
                 # The fewer rows pass a filter, the more of the index's partitions hold none of the nearest.
-                matching = table.count_rows(condition)
-                probes = round(_PROBES * math.sqrt(table.count_rows() / max(matching, 1)))
+                matching = handle.count_rows(condition)
+                probes = round(_PROBES * math.sqrt(handle.count_rows() / max(matching, 1)))
                 exact = matching <= EXACT_MATCHES
                 query = query.bypass_vector_index() if exact else query.nprobes(probes).refine_factor(2)
             return query.to_arrow()
 
-        found = self._read(MEMORIES, search)
+        found = self._read(table, search)
         return _candidates(found, 1 - found.column("_distance").to_numpy())
 
-    def text_leg(self, query: str, filter: Filter, limit: int, columns: Sequence[str] = ()) -> list[Candidate]:
-        """The memories that share words with a query, best first, scored by BM25.
+    def text_leg(
+        self, query: str, filter: Filter, limit: int, columns: Sequence[str] = (), table: str = MEMORIES
+    ) -> list[Candidate]:
+        """The memories, or passages, that share words with a query, best first, scored by BM25.
 
         The query is words, never an expression: quotes, hyphens and "OR" are what they are.
         """
@@ -223,11 +238,11 @@ class Tables:
         condition = predicate(filter)
         names = list(dict.fromkeys(["id", *columns]))
 
-        def search(table: Any) -> pa.Table:
-            query = table.search(match, query_type="fts").where(condition)
+        def search(handle: Any) -> pa.Table:
+            query = handle.search(match, query_type="fts").where(condition)
             return query.select([*names, "_score"]).limit(limit).to_arrow()
 
-        found = self._read(MEMORIES, search)
+        found = self._read(table, search)
         return _candidates(found, found.column("_score").to_numpy())
 
     # Indexes
@@ -237,9 +252,14 @@ class Tables:
 
         Rows that no index has yet are found all the same, by scanning them.
         """
+        for name in (MEMORIES, PASSAGES):
+            if name == MEMORIES or self.has_passages():
+                self._index(name)
+
+    def _index(self, name: str) -> None:
         from lancedb.index import Bitmap, BTree, IvfSq, LabelList
 
-        table = self._table(MEMORIES)
+        table = self._table(name)
         rows = table.count_rows()
         wanted: dict[str, Any] = {"words": _full_text()}
         if rows > SCAN_ROWS:
@@ -248,19 +268,28 @@ class Tables:
             wanted |= {column: LabelList() for column in _LABELS}
         if rows > EXACT_ROWS:
             wanted["vector"] = IvfSq(distance_type="cosine")
-        self._make_indexes(wanted)
+        self._make_indexes(name, wanted)
         behind = max(
             (stats.num_unindexed_rows for index in table.list_indices() if (stats := table.index_stats(index.name))),
             default=0,
         )
         if behind > min(max(rows * _UNINDEXED_SHARE, _UNINDEXED_ROWS), EXACT_ROWS):
-            self._write(MEMORIES, lambda table: table.optimize())
+            self._write(name, lambda table: table.optimize())
 
-    def _make_indexes(self, wanted: Mapping[str, Any]) -> None:
-        present = {column for index in self._table(MEMORIES).list_indices() for column in index.columns}
+    def _make_indexes(self, name: str, wanted: Mapping[str, Any]) -> None:
+        present = {column for index in self._table(name).list_indices() for column in index.columns}
         for column, config in wanted.items():
             if column not in present:
-                self._write(MEMORIES, partial(_make_index, column=column, config=config))
+                self._write(name, partial(_make_index, column=column, config=config))
+
+    def _make_table(self, name: str, schema: pa.Schema, key: str) -> None:
+        table: Any = self._db.create_table(name, schema=schema, exist_ok=True)
+        # Without a primary key, two processes that merge the same new id store it twice, silently.
+        table.set_unenforced_primary_key(key)
+
+    def _make_searchable(self, name: str, dim: int) -> None:
+        self._make_table(name, stored_schema(name, dim), "key")
+        self._make_indexes(name, {"words": _full_text()})
 
     # The door to LanceDB
 
@@ -327,73 +356,11 @@ def _full_text() -> Any:
     return FTS(base_tokenizer="icu/split", with_position=True)
 
 
-def _schema(dim: int) -> pa.Schema:
-    import pyarrow as pa
-
-    own = {"namespace": False, "id": False}
-    fields = [
-        pa.field(
-            field.name,
-            pa.list_(pa.float32(), dim) if field.name == "vector" else field.type,
-            nullable=own.get(field.name, True),
-        )
-        for field in arrow_schema(MEMORIES)
-    ]
-    return pa.schema([pa.field("key", pa.string(), nullable=False), *fields, pa.field("words", pa.string())])
-
-
-def _merge(table: Any, key: str, rows: pa.Table) -> object:
+def _merge(table: Any, key: str, rows: pa.Table, where: str | None) -> object:
     # Rows without a vector are meant; LanceDB takes them for bad ones otherwise.
-    merge = table.merge_insert(key).when_matched_update_all(where="source.seq > target.seq")
+    merge = table.merge_insert(key).when_matched_update_all(where=where)
     return merge.when_not_matched_insert_all().execute(rows, on_bad_vectors="null")
 
 
 def _has_vector_index(table: Any) -> bool:
     return any(index.columns == ["vector"] for index in table.list_indices())
-
-
-def _stored(rows: pa.Table, dim: int) -> pa.Table:
-    """Rows as the table keeps them: checked, the newest of each id, with `key` and `words`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    rows = conform(rows, MEMORIES)
-    for name in ("namespace", "id", "seq"):
-        if rows.column(name).null_count:
-            raise StoreError(f"{rows.column(name).null_count} rows of a fold have no {name}: the log is damaged")
-    key = pc.binary_join_element_wise(rows.column("namespace"), rows.column("id"), "/")
-    numbered = pa.table({"key": key, "seq": rows.column("seq"), "row": pa.array(range(rows.num_rows), pa.int64())})
-    newest = numbered.sort_by([("key", "ascending"), ("seq", "descending"), ("row", "ascending")])
-    first = newest.group_by("key", use_threads=False).aggregate([("row", "first")]).column("row_first")
-    if len(first) != rows.num_rows:
-        rows, key = rows.take(first), key.take(first)
-    indexed = rows.select(["text", "trigger", "tool", "error_code", "entities"]).to_pylist()
-    vector = rows.schema.get_field_index("vector")
-    rows = rows.set_column(vector, "vector", _fixed(rows.column("vector"), rows.column("id"), dim))
-    rows = rows.add_column(0, "key", key)
-    rows = rows.append_column("words", pa.array([row_words(row) for row in indexed], pa.string()))
-    return rows.cast(_schema(dim))
-
-
-def _fixed(column: pa.ChunkedArray, ids: pa.ChunkedArray, dim: int) -> pa.Array:
-    """Vectors of a fixed length, null where there is none."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    lists = column.combine_chunks()
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    if (wrong := np.flatnonzero((lengths != dim) & (lengths != 0))).size:
-        raise StoreError(
-            f"{wrong.size} vectors have another length than {dim}, such as {lengths[wrong[0]]} of memory "
-            f"{ids[int(wrong[0])]}: they come from another embedder than this generation's"
-        )
-    matrix = np.zeros((len(lengths), dim), dtype=np.float32)
-    has = lengths == dim
-    matrix[has] = pc.list_flatten(lists).to_numpy(zero_copy_only=False).reshape(-1, dim)
-    has &= ~np.isnan(matrix).any(axis=1)
-    matrix[~has] = 0
-    norms = np.linalg.norm(matrix, axis=1)
-    if (wrong := np.flatnonzero(has & ~((norms > 1e-6) & np.isfinite(norms)))).size:
-        raise StoreError(f"{wrong.size} vectors are zero or infinite, such as that of memory {ids[int(wrong[0])]}")
-    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), dim, mask=pa.array(~has))
