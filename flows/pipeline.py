@@ -9,6 +9,7 @@ from ..jobs.compact import CompactReport, compact
 from ..jobs.reflect import ReflectReport, reflect
 from ..jobs.reflectors import Name, reflector_of
 from ..jobs.shards import Engine
+from ..jobs.undo import UndoReport, undo
 from ..memory_store.clock import Clock
 from ..memory_store.lake import Lake
 from ..memory_store.settings import Settings
@@ -57,3 +58,17 @@ def run_reflect(
         dry_run=dry_run,
         progress=progress,
     )
+
+
+def run_undo(
+    settings: Settings,
+    clock: Clock,
+    run: str,
+    *,
+    version: str,
+    namespaces: Sequence[str] | None = None,
+    dry_run: bool = False,
+) -> UndoReport:
+    """Take back a run, in the namespaces named, or wherever it worked."""
+    lake = Lake.open(settings)
+    return undo(lake, settings, clock, run, version=version, namespaces=namespaces, dry_run=dry_run)

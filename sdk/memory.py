@@ -151,6 +151,26 @@ class Memory:
         row: Row = {"act": act, "at": self._clock.now(), "decision": "forget", "id": id, "state": "deleted"}
         self._write(act, [{**row, "reason": reason or "forgotten on request"}])
 
+    def restore(self, id: str, reason: str = "") -> str:
+        """Bring back a memory that was forgotten, archived or quarantined, and return the state that it has now.
+
+        It is `pending`: readable at once, and compared anew with what was written meanwhile. One that had a successor
+        when it was forgotten has it still, and is `superseded` or `merged` again. Raises `UnknownMemory`, and
+        `UsageError` for a memory that is not away or was purged.
+        """
+        found = self.explain(id)
+        if any(step.decision == "purge" and step.verdict != "refused" for step in found.decisions):
+            raise UsageError(f"memory {id} was purged: nothing brings it back")
+        if found.memory["state"] not in _AWAY:
+            raise UsageError(f"memory {id} is {found.memory['state']}: only {', '.join(_AWAY)} ones can be restored")
+        states = [step.sets["state"] for step in found.decisions if step.verdict != "refused" and "state" in step.sets]
+        before = next((state for state in reversed(states) if state not in _AWAY), "pending")
+        state = before if before in ("superseded", "merged") and found.memory["superseded_by"] else "pending"
+        act = sortable_id()
+        row: Row = {"act": act, "at": self._clock.now(), "decision": "restore", "id": id, "state": state}
+        self._write(act, [{**row, "reason": reason or "restored on request"}])
+        return state
+
     def search(
         self,
         query: str,
@@ -285,6 +305,8 @@ class Memory:
 
 _SPEAKERS = ("user", "agent", "tool", "web", "reflection")
 _STATES = ("pending", "active", "superseded", "merged", "archived", "deleted", "quarantined")
+#: States of memories that can be restored.
+_AWAY = ("deleted", "archived", "quarantined")
 _CARRIED = (
     "subject", "importance", "confidence", "entities", "tags", "attribute", "value", "task_type", "tool", "outcome",
     "error_code", "agent_role", "said_by",
