@@ -273,6 +273,10 @@ class JobSettings(_Section):
     ray_from_traces: int = Field(5_000, ge=1)
     #: Local Ray workers; 0: one a core
     ray_workers: int = Field(0, ge=0)
+    #: Days back that patterns are mined from; 0: everything that the lake holds (R6)
+    pattern_days: int = Field(30, ge=0)
+    #: Distinct tasks that must show a pattern
+    pattern_tasks: int = Field(3, ge=2)
     #: Distinct traces that must show a memory before it counts as confirmed (R19)
     promote_traces: int = Field(2, ge=1)
     #: Megabytes of the files that small trace files are joined into, at most; half of it is big enough to stay
