@@ -1,4 +1,4 @@
-"""The job `collect`: what recorders acknowledged, and no one rolled yet, goes into the lake."""
+"""The job `collect`: events and reads that were acknowledged, and that no one rolled yet, go into the lake."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime
 
 from ..memory_store.clock import Clock, as_utc
 from ..memory_store.lake import Lake
+from ..memory_store.reads import roll_reads
 from ..memory_store.settings import Settings
 from ..memory_store.spool import home_label, roll_segments, waiting
 
@@ -23,6 +24,8 @@ class CollectReport:
     events: int
     #: Files of the lake that hold them
     files: int
+    #: Rows of the read log that were rolled into the lake
+    reads: int
     #: Segments left alone because a live process appends to them or rolls them itself
     held: int
     #: Segments left alone because they belong to another home
@@ -43,11 +46,13 @@ def collect(lake: Lake, settings: Settings, clock: Clock) -> CollectReport:
     """
     folder = settings.spool_folder
     rolled = roll_segments(lake, folder, home_label(settings), fsync=settings.recorder.fsync)
+    reads = roll_reads(lake, settings)
     return CollectReport(
         at=as_utc(clock.now()),
         segments=rolled.segments,
         events=rolled.events,
         files=rolled.files,
+        reads=reads.events,
         held=rolled.held,
         foreign=rolled.foreign,
         torn_bytes=rolled.torn_bytes,

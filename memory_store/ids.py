@@ -43,6 +43,20 @@ def sortable_id(millis: int | None = None) -> str:
     return _base32(value, 26)
 
 
+def time_of(id: str) -> int:
+    """The milliseconds since 1970 that a sortable id was made at. Raises `ValueError` for what is no such id.
+
+    >>> time_of(sortable_id(1234))
+    1234
+    """
+    if len(id) != 26:
+        raise ValueError(f"{id!r} is no sortable id")
+    stamp = 0
+    for letter in id[:10]:
+        stamp = stamp << 5 | _ALPHABET.index(letter)
+    return stamp
+
+
 class IdSource:
     """Sortable ids for a hot path, laid out like `sortable_id`: time, 40 random bits of the source, a count.
 

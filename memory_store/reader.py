@@ -33,6 +33,17 @@ class _View:
     embedder: Embedder
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a search found, and what it could know."""
+
+    hits: list[Hit]
+    #: Name of the generation that answered
+    generation: str
+    #: Place in the log up to which it knew, by namespace
+    seq: Mapping[str, int]
+
+
 class Reader:
     """Searches the generation in use. Safe to share between threads; make a new one after a fork."""
 
@@ -49,6 +60,10 @@ class Reader:
         return self._current().embedder
 
     def search(self, query: str, where: Filter, limit: int) -> list[Hit]:
+        """The hits of `answer`."""
+        return self.answer(query, where, limit).hits
+
+    def answer(self, query: str, where: Filter, limit: int) -> Answer:
         """Memories that pass the filter and answer the query, best first; an empty query lists the newest.
 
         A search keeps the generation that it began with. What was written before it began is found.
@@ -56,19 +71,22 @@ class Reader:
         view = self._current()
         hidden: list[str] = []
         fresh: list[Mapping[str, Any]] = []
+        seq: dict[str, int] = {}
         for namespace in where.namespaces:
             overlay = self._read_overlay(view, namespace)
+            seq[namespace] = overlay.seq
             wanted = where.states
             hidden += [id for id, state in overlay.states.items() if wanted is not None and state not in wanted]
             fresh += [row for row in overlay.added.to_pylist() if matches(row, where)]
         where = replace(where, not_ids=(*where.not_ids, *hidden))
         if not query.strip():
-            return _newest(view.tables, where, fresh, limit)
+            return Answer(_newest(view.tables, where, fresh, limit), view.generation.name, seq)
         now = self._clock.now()
-        return find(
+        hits = find(
             view.tables, view.embedder, query, where, self._settings.search, now, limit,
             overlay=self._with_vectors(view.embedder, fresh),
         )  # fmt: skip
+        return Answer(hits, view.generation.name, seq)
 
     def _current(self) -> _View:
         with self._lock:

@@ -5,7 +5,7 @@ process. A segment is a line that names the home it belongs to, then frames:
 
     length of the payload   4 bytes, little endian
     CRC-32 of the payload   4 bytes, little endian
-    payload                 one event as MessagePack
+    payload                 one event, or one read, as MessagePack
 
 Its writer holds an exclusive `flock` as long as it appends. A segment that nobody holds is sealed: its content is
 fixed, and whoever gets the lock may roll it into the lake. So a dead process's events are found without knowing its
@@ -21,10 +21,11 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Generic, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -35,6 +36,8 @@ from .lake import Lake
 from .settings import Settings
 from .traces import write_events
 from .wire import decode
+
+_T = TypeVar("_T")
 
 _MAGIC = b"hindlake spool 1 "
 _FRAME = struct.Struct("<II")
@@ -179,26 +182,31 @@ class Spool:
 
 
 @dataclass
-class Segment:
-    """What a segment holds."""
+class Segment(Generic[_T]):
+    """What a segment holds: events, or what else its frames were decoded to."""
 
     #: Home that it belongs to; empty: the one it lies in
     label: str
     #: Its whole events, in order
-    events: list[Event] = field(default_factory=list)
+    events: list[_T] = field(default_factory=list)
     #: Bytes of a last frame that is not whole: an event that was never acknowledged
     torn_bytes: int = 0
     #: Whole frames whose checksum or content is wrong
     damaged: int = 0
 
 
-def read_segment(path: Path) -> Segment:
-    """Everything that a segment holds. Raises `OSError` if it can't be read."""
+def read_segment(path: Path) -> Segment[Event]:
+    """Every event that a segment holds. Raises `OSError` if it can't be read."""
+    return read_frames(path, decode)
+
+
+def read_frames(path: Path, decode: Callable[[bytes], _T]) -> Segment[_T]:
+    """Everything that a segment holds, each frame decoded. Raises `OSError` if it can't be read."""
     raw = path.read_bytes()
     line_end = raw.find(b"\n")
     if not raw.startswith(_MAGIC) or line_end < 0:
         return Segment("", damaged=1) if raw else Segment("")
-    segment = Segment(raw[len(_MAGIC) : line_end].decode("utf-8", "surrogateescape"))
+    segment: Segment[_T] = Segment(raw[len(_MAGIC) : line_end].decode("utf-8", "surrogateescape"))
     for payload, ok in _frames(raw, line_end + 1, segment):
         if not ok:
             segment.damaged += 1
@@ -210,7 +218,7 @@ def read_segment(path: Path) -> Segment:
     return segment
 
 
-def _frames(raw: bytes, place: int, segment: Segment) -> Iterator[tuple[bytes, bool]]:
+def _frames(raw: bytes, place: int, segment: Segment[_T]) -> Iterator[tuple[bytes, bool]]:
     while place < len(raw):
         if len(raw) - place < _FRAME.size:
             segment.torn_bytes = len(raw) - place
@@ -275,17 +283,32 @@ def roll_segments(lake: Lake, folder: Path, label: str = "", *, fsync: bool = Fa
     Raises `LakeError` if the lake can't be written and `OSError` if the folder can't be read; what was not rolled is
     still there.
     """
+    return roll_frames(lake, folder, label, decode, write_events, fsync=fsync)
+
+
+def roll_frames(
+    lake: Lake,
+    folder: Path,
+    label: str,
+    decode: Callable[[bytes], _T],
+    write: Callable[[Lake, Sequence[_T], str], list[str]],
+    *,
+    fsync: bool = False,
+) -> Rolled:
+    """`roll_segments` for frames of any content: `write` is given what a segment holds and the name of the segment,
+    and returns the paths of the files that it wrote, named for that.
+    """
     rolled = Rolled()
     for path in segment_paths(folder):
         with adopt(path) as ours:
             if not ours:
                 rolled.held += 1
                 continue
-            segment = read_segment(path)
+            segment = read_frames(path, decode)
             if segment.label not in ("", label):
                 rolled.foreign += 1
                 continue
-            paths = write_events(lake, segment.events, segment=path.stem) if segment.events else []
+            paths = write(lake, segment.events, path.stem) if segment.events else []
             if fsync:
                 lake.sync(paths)
             if segment.damaged:

@@ -44,3 +44,5 @@ class Hit:
     legs: dict[str, Any] = field(default_factory=dict)
     #: What its rank was multiplied by: confidence, decay, strength
     factors: dict[str, float] = field(default_factory=dict)
+    #: The read that it was returned by; empty if reads are not logged
+    read_id: str = ""

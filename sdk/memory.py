@@ -26,6 +26,7 @@ from ..memory_store.search import Hit as Found
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.vectors import embed_rows
 from .hits import Hit
+from .read_log import ReadLog
 
 Kind = Literal["experience", "fact", "preference", "rule"]
 #: Kinds that a search returns unless it names others (R5): all but episodes.
@@ -65,6 +66,7 @@ class Memory:
         self._lake = Lake.open(settings)
         self._reader = Reader(self._lake, settings, self._clock)
         self._mask = Mask(settings.recorder.mask_secrets, settings.recorder.mask_personal)
+        self._reads = ReadLog(settings, self._clock, self._mask)
         self._writes = 0
         self._settling: threading.Thread | None = None
 
@@ -77,7 +79,8 @@ class Memory:
         self.close()
 
     def close(self) -> None:
-        """Wait for what runs in the background. Nothing is lost without it."""
+        """Wait for what runs in the background, and bring logged reads into the lake. Nothing is lost without it."""
+        self._reads.close()
         if self._settling is not None:
             self._settling.join()
 
@@ -188,12 +191,16 @@ class Memory:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 5,
+        trace: str = "",
+        log_read: bool = True,
     ) -> list[Hit]:
         """The memories that answer a query, best first: filtered first, then by words and by meaning.
 
         A filter takes one value or several, any of which will do. Without `kinds`, all but episodes. Facts and
         preferences about a subject are returned only when `subject` names it; what has no subject is shared.
         `since` and `until` bound the time since when a memory holds. An empty query lists the newest.
+        The read is logged for the task `trace`, else for the one that a recorder of this process runs in this
+        context; outcomes of tasks tell later which memories help. `log_read=False` where no agent is answered.
         Raises `UsageError` for a filter that can't be meant.
         """
         if limit < 1:
@@ -213,7 +220,26 @@ class Memory:
             since=None if since is None else as_utc(since),
             until=None if until is None else as_utc(until),
         )
-        return [_hit(found) for found in self._reader.search(_stored(query), where, limit)]
+        answer = self._reader.answer(_stored(query), where, limit)
+        read_id = ""
+        if log_read and self.settings.search.log_reads and answer.hits:
+            read_id = self._reads.returned(
+                _stored(query), where, [hit.row["id"] for hit in answer.hits], trace=_stored(trace),
+                generation=answer.generation, seq=answer.seq[self.namespace], injected=False,
+            )  # fmt: skip
+        return [_hit(found, read_id) for found in answer.hits]
+
+    def used(self, hits: Sequence[Hit | str], *, trace: str = "") -> None:
+        """Say which hits (or ids) were put before the model: only they count as read, and take part in the credit
+        for how the task ends. Without it, all that a search returned do.
+        """
+        by_read: dict[str, list[str]] = {}
+        for hit in hits:
+            read_id, id = (hit.read_id, hit.id) if isinstance(hit, Hit) else ("", _stored(hit))
+            by_read.setdefault(read_id, []).append(id)
+        if self.settings.search.log_reads:
+            for read_id, ids in by_read.items():
+                self._reads.used(read_id, ids, trace=_stored(trace))
 
     def recent(self, subject: str, *, hours: float | None = None, limit: int = 5) -> list[Hit]:
         """Digests of the tasks of a subject that ended lately, newest first (R1): there the moment a task has ended.
@@ -341,7 +367,7 @@ def _known(values: tuple[str, ...] | None, allowed: tuple[str, ...], what: str) 
     return values
 
 
-def _hit(found: Found) -> Hit:
+def _hit(found: Found, read_id: str) -> Hit:
     row = found.row
     return Hit(
         id=row["id"],
@@ -365,4 +391,5 @@ def _hit(found: Found) -> Hit:
         relevance=round(found.relevance, 4),
         legs={name: asdict(place) for name, place in found.legs.items()},
         factors=dict(found.factors),
+        read_id=read_id,
     )

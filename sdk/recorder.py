@@ -378,6 +378,15 @@ def known_outcome(outcome: object) -> str:
     return text if text in OUTCOMES else "unknown"
 
 
+def running_trace(settings: Settings) -> str:
+    """Id of the trace that runs in this context, of any recorder of this home and namespace; empty: none does."""
+    for recorder in list(_alive):
+        own = recorder.settings
+        if (own.home, own.namespace) == (settings.home, settings.namespace) and (task := recorder.current_task()):
+            return task.trace_id
+    return ""
+
+
 _alive: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 

@@ -48,9 +48,11 @@ class _Request:
 class Roller:
     """Rolls what a process logs into the lake, about once a second, and what dead processes left behind."""
 
-    def __init__(self, settings: Settings, spool: Spool) -> None:
+    def __init__(self, settings: Settings, spool: Spool, interval: float = INTERVAL) -> None:
+        """`interval`: seconds between two passes; `flush` and the end of the process don't wait for them."""
         self._settings = settings
         self._spool = spool
+        self._interval = interval
         #: What went wrong last, in words; empty after a pass that worked
         self.last_error = ""
         self._reset()
@@ -140,7 +142,7 @@ class Roller:
         while not ended:
             requests: list[_Request] = []
             try:
-                item = self._requests.get(timeout=INTERVAL)
+                item = self._requests.get(timeout=self._interval)
                 while True:
                     if item is None:
                         ended = True
@@ -203,12 +205,14 @@ def roll_here() -> None:
 def _roll(settings: Settings, lake: Lake, acts: deque[_Act]) -> None:
     """Put everything into the lake that lies in the spool folder and that no one holds, and acts that wait."""
     from ..memory_store.inbox import write_user_act
+    from ..memory_store.reads import roll_reads
 
     roll_segments(lake, settings.spool_folder, home_label(settings), fsync=settings.recorder.fsync)
     while acts:
         namespace, name, rows = acts[0]
         write_user_act(lake, namespace, rows, name=name)
         acts.popleft()
+    roll_reads(lake, settings)
 
 
 def _bucket_is_lost() -> bool:

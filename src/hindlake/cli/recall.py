@@ -72,6 +72,7 @@ def search(
             since=since,
             until=until,
             limit=limit,
+            log_read=False,  # a person looks, not an agent
         )
 
     def show() -> None:
