@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 
 from ..jobs.collect import CollectReport, collect
 from ..jobs.compact import CompactReport, compact
+from ..jobs.patterns import PatternReport, patterns
 from ..jobs.reflect import ReflectReport, reflect
-from ..jobs.reflectors import Name, reflector_of
+from ..jobs.reflectors import Name, judge_of, reflector_of
+from ..jobs.review import SAMPLE, ReviewReport, review
 from ..jobs.shards import Engine
 from ..jobs.undo import UndoReport, undo
 from ..memory_store.clock import Clock
@@ -60,6 +62,37 @@ def run_reflect(
     )
 
 
+def run_patterns(
+    settings: Settings,
+    clock: Clock,
+    *,
+    version: str,
+    namespaces: Sequence[str] | None = None,
+    reflector: Name = "auto",
+    engine: Engine = "auto",
+    days: int | None = None,
+    every: int = 0,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> PatternReport:
+    """Collect, then look at recent traces together, in the namespaces named, or in all."""
+    run_collect(settings, clock)
+    lake = Lake.open(settings)
+    return patterns(
+        lake,
+        settings,
+        clock,
+        judge_of(settings, reflector),
+        version=version,
+        namespaces=namespaces,
+        engine=engine,
+        days=days,
+        every=every,
+        dry_run=dry_run,
+        progress=progress,
+    )
+
+
 def run_undo(
     settings: Settings,
     clock: Clock,
@@ -72,3 +105,15 @@ def run_undo(
     """Take back a run, in the namespaces named, or wherever it worked."""
     lake = Lake.open(settings)
     return undo(lake, settings, clock, run, version=version, namespaces=namespaces, dry_run=dry_run)
+
+
+def run_review(
+    settings: Settings,
+    clock: Clock,
+    *,
+    namespaces: Sequence[str] | None = None,
+    month: str = "",
+    size: int = SAMPLE,
+) -> ReviewReport:
+    """Draw the sample of last month, or of the month named, for people to judge, in the namespaces named, or in all."""
+    return review(Lake.open(settings), clock, namespaces=namespaces, month=month, size=size)

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..memory_store.errors import SettingsError
+from ..memory_store.errors import SettingsError, UsageError
 
 _NAME = re.compile(r"([a-z][a-z0-9_-]{0,60})\.v([1-9][0-9]{0,8})")
 _BLOCK = re.compile(r"^```json\n(.*?)\n```$", re.S | re.M)
@@ -91,6 +91,13 @@ def newest(names: list[str], prompt: str = REFLECT) -> str:
     if not mine:
         raise SettingsError(f"there is no version of the prompt {prompt!r}")
     return max(mine, key=number_of)
+
+
+def check_reflects(*names: str) -> None:
+    """Raise `UsageError` unless all are versions of the prompt that reflects."""
+    for name in names:
+        if name.rpartition(".v")[0] != REFLECT:
+            raise UsageError(f"{name} is no version of the prompt {REFLECT!r}, such as {newest(packaged_prompts())}")
 
 
 def number_of(name: str) -> int:

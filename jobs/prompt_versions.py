@@ -25,7 +25,7 @@ from ..memory_store.reviews import last_verdicts, read_reviews
 from ..memory_store.settings import Settings
 from ..memory_store.traces import read_traces
 from .budget import estimate_tokens
-from .prompt_files import Prompt, load_prompt, newest, number_of, prompt_folder, prompt_names
+from .prompt_files import Prompt, check_reflects, load_prompt, newest, number_of, prompt_folder, prompt_names
 from .rendering import neutral
 from .reply_checks import Source, names_in
 from .resolve import normal_text
@@ -94,7 +94,7 @@ def next_version(
     """
     names = prompt_names(settings.model.prompts)
     before = load_prompt(base or newest(names), settings.model.prompts)
-    stem = before.name.rpartition(".v")[0]
+    check_reflects(before.name)
     usable, left_out = _usable(lake, namespace)
     examples, over = _chosen(usable, most, room)
     if not examples:
@@ -110,9 +110,8 @@ def next_version(
     text = f"{_SECTION.sub('', before.text).rstrip()}\n\n{section}"
     if text == before.text:
         raise UsageError(f"{before.name} has these examples already: judge more with `hindlake review`")
-    number = max(number_of(name) for name in names if name.rpartition(".v")[0] == stem) + 1
     return Version(
-        prompt=Prompt(f"{stem}.v{number}", text),
+        prompt=Prompt(_following(newest(names)), text),
         base=before.name,
         namespace=namespace,
         examples=tuple(examples),
@@ -143,8 +142,7 @@ def write_version(version: Version, settings: Settings, at: datetime) -> tuple[P
                     file.write(prompt.text)
                 break
             except FileExistsError:
-                stem, _, number = prompt.name.rpartition(".v")
-                prompt = replace(prompt, name=f"{stem}.v{int(number) + 1}")
+                prompt = replace(prompt, name=_following(prompt.name))
         made = {"base": version.base, "namespace": version.namespace, "at": at.isoformat()}
         ids = [{name: value for name, value in asdict(item).items() if name != "line"} for item in version.examples]
         path.with_suffix(".json").write_text(json.dumps({**made, "examples": ids}, indent=2) + "\n", encoding="utf-8")
@@ -153,6 +151,15 @@ def write_version(version: Version, settings: Settings, at: datetime) -> tuple[P
             f"{folder} can't be written ({error.strerror}): set HINDLAKE_MODEL_PROMPTS to a folder that can"
         ) from error
     return prompt, path
+
+
+def _following(name: str) -> str:
+    """The version after this one.
+
+    >>> _following("reflect.v9")
+    'reflect.v10'
+    """
+    return f"{name.rpartition('.v')[0]}.v{number_of(name) + 1}"
 
 
 @dataclass(frozen=True)
