@@ -135,7 +135,9 @@ def _history(view: View, run: str) -> tuple[list[Row], dict[str, str]]:
 
     columns = ["id", "run", "decision", "verdict", "derived_from", *_STATE]
     log = read_log(view.lake, view.namespace, 0, columns)
-    log = log.filter(pc.and_(pc.equal(log.column("verdict"), "accepted"), pc.not_equal(log.column("decision"), "refuse")))
+    log = log.filter(
+        pc.and_(pc.equal(log.column("verdict"), "accepted"), pc.not_equal(log.column("decision"), "refuse"))
+    )
     mine = log.filter(pc.equal(pc.fill_null(log.column("run"), ""), run))
     added = mine.filter(pc.equal(mine.column("decision"), "add")).column("id").combine_chunks()
     linked = log.filter(pc.is_in(log.column("superseded_by"), value_set=added)).column("id")
@@ -180,9 +182,9 @@ def standing(entries: Sequence[Entry], without: frozenset[str] = frozenset()) ->
         if entry.run and entry.run in without:
             continue
         if entry.undoes:
-            below = standing(entries[:place], without | {entry.undoes})
+            below = standing(entries[:place], frozenset((entry.undoes,)))
             if below is not None and below.value == entry.value:
-                return below
+                return standing(entries[:place], without | {entry.undoes})
         return entry
     return None
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 #: What ranking needs to know of a candidate.
-_RANKING = ("text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence", "strength",
-            "valid_from", "added_at")  # fmt: skip
+RANKING = ("text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence", "strength",
+           "valid_from", "added_at")  # fmt: skip
 #: How many times more candidates the text leg supplies: their cosines are computed, the other way round can't be.
 _TEXT_MORE = 2
 #: A cosine this close above "unrelated" is noise, and no share of anything.
@@ -69,12 +69,12 @@ def find(
     if vector is None:
         vector = embedder.queries([query])[0]
     with ThreadPoolExecutor(1) as pool:
-        words = pool.submit(tables.text_leg, query, filter, settings.candidates * _TEXT_MORE, (*_RANKING, "vector"))
-        near = tables.vector_leg(vector, filter, settings.candidates, _RANKING)
+        words = pool.submit(tables.text_leg, query, filter, settings.candidates * _TEXT_MORE, (*RANKING, "vector"))
+        near = tables.vector_leg(vector, filter, settings.candidates, RANKING)
         worded = words.result()
     stored = {candidate.id for candidate in (*near, *worded)}
     fresh = _fresh(tables, filter, [row for row in overlay if matches(row, filter) and row["id"] not in stored])
-    legs = _legs(query, vector, near, worded, fresh, embedder, settings)
+    legs = legs_of(query, vector, near, worded, fresh, embedder, settings)
     known: dict[str, Mapping[str, Any]] = {candidate.id: candidate.row for candidate in (*near, *worded)}
     known |= {row["id"]: row for row in fresh}
     factors = {id: row_factors(row, now) for id, row in known.items()}
@@ -82,7 +82,7 @@ def find(
     return _hits(tables, filter, ranked, limit, {row["id"]: row for row in fresh})
 
 
-def _legs(
+def legs_of(
     query: str,
     vector: npt.NDArray[np.float32],
     near: Sequence[Candidate],
@@ -91,6 +91,7 @@ def _legs(
     embedder: Embedder,
     settings: SearchSettings,
 ) -> list[Leg]:
+    """What each leg says. `near`: by cosine; `worded`: by BM25; `fresh`: rows that no index has."""
     cosines = {candidate.id: candidate.score for candidate in near}
     cosines |= _cosines(vector, {c.id: c.vector for c in worded if c.id not in cosines})
     cosines |= _cosines(vector, {row["id"]: row.get("vector") for row in fresh})
