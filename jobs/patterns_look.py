@@ -185,9 +185,7 @@ def _changes(trace: Trace, first: Event, fix: Event) -> list[tuple[str, ...]]:
     return said
 
 
-def _next_step(
-    trace: Trace, failure: Failure, steps: Sequence[Event]
-) -> list[tuple[tuple[str, ...], Event | None]]:
+def _next_step(trace: Trace, failure: Failure, steps: Sequence[Event]) -> list[tuple[tuple[str, ...], Event | None]]:
     """With which other tool a run that is not known to have failed went on after a failure."""
     following = next((call for call in steps if call.seq > failure.event.seq), None)
     if trace.outcome not in ("success", "unknown") or following is None or following.tool in ("", failure.event.tool):

@@ -59,7 +59,7 @@ def failures(looks: Sequence[Look], least: int) -> Iterator[Pattern]:
 def _way(
     tool: str, ways: dict[tuple[str, ...], list[_Seen]], tasks: int, looks: Sequence[Look]
 ) -> tuple[tuple[str, ...], list[_Seen], int]:
-    """What mended a failure in most distinct tasks, who shows it, and in how many tasks; what is known to help if none."""
+    """What mended a failure in most distinct tasks, who shows it, in how many; what is known to help if none did."""
     counted = [(len(tasks_of(look for look, _ in seen)), what) for what, seen in ways.items()]
     for count, what in sorted(counted, key=lambda item: (-item[0], _BEST.index(item[1][0]), item[1])):
         is_mend = what[0] != "known" and count >= RECURS and count >= MENDED * tasks

@@ -128,9 +128,7 @@ class PatternJudge:
             return replace(paid, candidate=checked.candidate, refusal=checked.reason)
         return replace(paid, candidate=checked)
 
-    def _checked(
-        self, reply: PatternReply, draft: Candidate, pattern: Pattern, source: Source
-    ) -> Candidate | Refusal:
+    def _checked(self, reply: PatternReply, draft: Candidate, pattern: Pattern, source: Source) -> Candidate | Refusal:
         """The memory in the model's words and with what was counted, or why there is none."""
         if not reply.recurs:
             doubt = " ".join(neutral(reply.doubt).split())[:200]

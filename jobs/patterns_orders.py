@@ -54,7 +54,7 @@ def orders(looks: Sequence[Look], task_type: str, least: int) -> list[Pattern]:
 
 
 def hold(looks: Sequence[Look]) -> dict[Steps, set[int]]:
-    """For every sequence of up to `LENGTH` steps that recurs over distinct tasks, the places of the traces that hold it."""
+    """The places of the traces that hold each sequence of up to `LENGTH` steps which recurs over distinct tasks."""
     runs = [_runs(look) for look in looks]
     kept: dict[Steps, set[int]] = {}
     for length in range(1, LENGTH + 1):
@@ -137,9 +137,7 @@ def _denied(steps: Steps, end: str, holders: dict[Steps, set[int]], looks: Seque
     return opposite > same
 
 
-def _pattern(
-    steps: Steps, end: str, holding: Sequence[Look], task_type: str, least: int, refusal: str
-) -> Pattern:
+def _pattern(steps: Steps, end: str, holding: Sequence[Look], task_type: str, least: int, refusal: str) -> Pattern:
     showing = [look for look in holding if look.outcome == end]
     tasks = len(tasks_of(showing))
     cited, evidence = cite((look, _shown(steps, look)) for look in showing)

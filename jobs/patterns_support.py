@@ -67,7 +67,7 @@ class Pattern:
 
     @property
     def confidence(self) -> float:
-        """The lower bound on the share of tasks in which the advice holds; half of it for advice that none has tried."""
+        """The lower bound on the share of tasks in which the advice holds; of advice that none has tried, half."""
         tried = lower_bound(self.held, self.of) if self.held else lower_bound(self.tasks, self.tasks) / 2
         return round(tried, 3)
 

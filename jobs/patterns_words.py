@@ -11,6 +11,7 @@ from .patterns_orders import MANY
 from .patterns_support import Pattern
 from .rules.calls import is_handover
 from .rules.lessons import Lesson, line_of
+from .rules.purpose import with_purpose
 
 #: Tag of every memory that this job makes; it counts itself how often it was shown.
 TAG = "pattern"
@@ -21,7 +22,7 @@ def candidate_of(pattern: Pattern) -> Candidate:
     chinese = pattern.language.startswith("zh")
     lesson = _LESSONS[pattern.sort](pattern, chinese)
     text = line_of(lesson, chinese) if lesson.action or lesson.avoid else lesson.trigger
-    return Candidate(
+    worded = Candidate(
         kind="experience",
         text=text,
         evidence=pattern.evidence,
@@ -43,6 +44,7 @@ def candidate_of(pattern: Pattern) -> Candidate:
         importance=pattern.importance,
         confidence=pattern.confidence,
     )
+    return with_purpose(worded)
 
 
 def _failure(pattern: Pattern, chinese: bool) -> Lesson:
@@ -50,12 +52,14 @@ def _failure(pattern: Pattern, chinese: bool) -> Lesson:
     said = said if re.search(r"[^\W\d_]{2}", said) else ""
     if chinese:
         trigger = f"{tool} 报“{said}”（{name}）" if said else f"{tool} 报错（{name}）"
-        why = "不止一个任务里这样解决" if pattern.held else "多个任务里反复出现，都没有解决"
+        why = "多个任务里这样解决" if pattern.held else "多个任务里反复出现，都没有解决"
     else:
         trigger = f"{tool} fails with “{said}” ({name})" if said else f"{tool} fails ({name})"
-        why = "this mended it in more than one task" if pattern.held else "it came up in several tasks and was not mended"
+        why = "this mended it in several tasks" if pattern.held else "it came up in several tasks and was not mended"
     action = _mend(pattern.advice, tool, chinese) if pattern.advice else ""
-    avoid = "" if not pattern.held or pattern.advice[0] == "retry" else ("原样重试" if chinese else "retry it unchanged")
+    avoid = "原样重试" if chinese else "retry it unchanged"
+    if not pattern.held or pattern.advice[0] == "retry":
+        avoid = ""
     return Lesson(
         "recurring_failure", trigger, action, (), avoid=avoid, why=why, tool=tool, error_class=name,
         quality=4 if pattern.held else 3,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..memory_store.errors import SettingsError
 from ..memory_store.settings import Settings
 from .candidates import Reflector
+
+if TYPE_CHECKING:
+    from .patterns_model import PatternJudge
 
 Name = Literal["auto", "rules", "openai"]
 
@@ -16,18 +19,32 @@ def reflector_of(settings: Settings, name: Name = "auto") -> Reflector:
 
     Raises `SettingsError` when the model is asked for and no endpoint is set.
     """
-    chosen = settings.reflector if name == "auto" else name
-    if chosen == "auto":
-        chosen = "openai" if settings.model.base_url else "rules"
-    if chosen == "rules":
+    if not asks_model(settings, name):
         from .rules_reflector import RulesReflector
 
         return RulesReflector()
-    if not settings.model.base_url:
+    from .model_reflector import ModelReflector
+
+    return ModelReflector(settings)
+
+
+def judge_of(settings: Settings, name: Name = "auto") -> PatternJudge | None:
+    """What judges and words patterns, by the same choice; None: the rules do. Raises as `reflector_of` does."""
+    if not asks_model(settings, name):
+        return None
+    from .patterns_model import PatternJudge
+
+    return PatternJudge(settings)
+
+
+def asks_model(settings: Settings, name: Name = "auto") -> bool:
+    """Whether the reflector of that name is a model. Raises `SettingsError` when it is and no endpoint is set."""
+    chosen = settings.reflector if name == "auto" else name
+    if chosen == "auto":
+        chosen = "openai" if settings.model.base_url else "rules"
+    if chosen == "openai" and not settings.model.base_url:
         raise SettingsError(
             "the openai reflector needs an endpoint: set HINDLAKE_MODEL_BASE_URL (and HINDLAKE_MODEL_NAME, "
             "HINDLAKE_MODEL_API_KEY), or use --reflector rules"
         )
-    from .model_reflector import ModelReflector
-
-    return ModelReflector(settings)
+    return chosen == "openai"
