@@ -11,7 +11,6 @@ Each set is read from a folder of its name below `data`; a set that is not there
 
 from __future__ import annotations
 
-import gzip
 import json
 import lzma
 import math
@@ -20,24 +19,22 @@ import tarfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from ...memory_store.errors import UsageError
-from ...memory_store.events import Event, Trace, trace_of
-from ...memory_store.formats import Broken, RecordError, Stamp, detect, finish, open_sources, read_records
+from ...memory_store.events import Trace
 from ...memory_store.settings import Settings
 from ..candidates import Candidate, Reflector, TraceGroup
 from ..gate import gate
 from ..rules.generalise import content_words, instance_in
+from .sets import NOW, dialogue_of, json_of, traces_in
 
 #: Given texts and a query: the places of the texts, best first.
 Rank = Callable[[Sequence[str], str], list[int]]
 #: One set's figures, by name.
 Figures = dict[str, float | int]
 
-_NOW = datetime(2026, 1, 1, tzinfo=UTC)
 #: Most memories that count as found for a query.
 _TOP = 3
 
@@ -112,7 +109,7 @@ def _annotated(cases: Iterable[_Case], reflector: Reflector, settings: Settings)
 
 def _lessons(reflector: Reflector, settings: Settings, traces: Sequence[Trace], count: Counter[str]) -> list[Candidate]:
     """The experiences of traces that pass the gate, with what is wrong about them counted."""
-    rows = gate(traces, settings.gate, at=_NOW, run="eval")
+    rows = gate(traces, settings.gate, at=NOW, run="eval")
     chosen = tuple(trace for trace, row in zip(traces, rows, strict=True) if row["reflected"])
     count["gated_out"] += len(traces) - len(chosen)
     if not chosen:
@@ -144,26 +141,6 @@ def _figures(found: int, right: int, n: int, proposed: int) -> Figures:
     return {"recall": _share(found, n), "precision": _share(right, proposed), "n": n, "proposed": proposed}
 
 
-def _traces(path: Path) -> Iterator[tuple[Any, Trace]]:
-    """Each record of a file with the trace it holds, as ingest would load it."""
-    stamp = Stamp(namespace="eval", now=_NOW)
-    for source in open_sources([path]):
-        for record in read_records(source):
-            if isinstance(record, Broken) or (format := detect(record.value)) is None:
-                continue
-            for key, part in format.split(record):
-                try:
-                    events = finish(format.join(key, [part]), stamp, format.name)
-                except RecordError:
-                    continue
-                yield record.value, trace_of(events)
-
-
-def _json(path: Path) -> Any:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return json.load(file)
-
-
 def _placed(trace: Trace, texts: Sequence[Sequence[str]]) -> dict[str, int]:
     """The step of each event: the first one, from the event before it on, that holds its text.
 
@@ -184,7 +161,7 @@ def _placed(trace: Trace, texts: Sequence[Sequence[str]]) -> dict[str, int]:
 
 def _whowhen(folder: Path) -> Iterator[_Case]:
     for path in sorted(folder.glob("*.json.gz")):
-        for run, trace in _traces(path):
+        for run, trace in traces_in(path):
             history = run["history"]
             steps = _placed(trace, [[str(turn.get("content", ""))] for turn in history])
             agents = {i: str(turn.get("name") or turn.get("role") or "") for i, turn in enumerate(history)}
@@ -192,8 +169,8 @@ def _whowhen(folder: Path) -> Iterator[_Case]:
 
 
 def _agentrx(folder: Path) -> Iterator[_Case]:
-    verdicts = {int(one["trajectory_id"]): one for one in _json(folder / "tau_ground_truth.json.gz")}
-    for number, (run, trace) in enumerate(_traces(folder / "tau_dataset_full.json.gz")):
+    verdicts = {int(one["trajectory_id"]): one for one in json_of(folder / "tau_ground_truth.json.gz")}
+    for number, (run, trace) in enumerate(traces_in(folder / "tau_dataset_full.json.gz")):
         verdict = verdicts.get(number)
         if verdict is None:
             continue
@@ -214,7 +191,7 @@ def _trail(folder: Path) -> Iterator[_Case]:
                 if file is not None:
                     errors = json.loads(file.read()).get("errors", ())
                     verdicts[Path(member.name).stem] = {str(error["location"]) for error in errors}
-        for run, trace in _traces(path):
+        for run, trace in traces_in(path):
             gold = verdicts.get(str(run.get("trace_id")))
             if gold:
                 yield _spans(trace, gold)
@@ -236,7 +213,7 @@ def _taubench(folder: Path, reflector: Reflector, settings: Settings, rank: Rank
     count: Counter[str] = Counter()
     runs: dict[str, dict[int, Trace]] = defaultdict(dict)
     for path in sorted(folder.glob("*.json.gz")):
-        for run, trace in _traces(path):
+        for run, trace in traces_in(path):
             runs[str(run["task_id"])][int(run["trial"])] = trace
     for trial in sorted({trial for of_task in runs.values() for trial in of_task}):
         pool: list[tuple[str, str]] = []
@@ -272,9 +249,10 @@ def _realmem(folder: Path, reflector: Reflector) -> Figures:
     """Gold memories of each session against what the reflector makes of the session."""
     count: Counter[str] = Counter()
     for path in sorted(folder.glob("*.json.gz")):
-        for number, session in enumerate(_json(path)["dialogues"]):
+        for number, session in enumerate(json_of(path)["dialogues"]):
             gold = [item for item in session.get("extracted_memory") or () if item.get("content")]
-            trace = _session(path.name, number, session["dialogue_turns"])
+            turns = [(turn["speaker"] == "User", str(turn["content"])) for turn in session["dialogue_turns"]]
+            trace = dialogue_of(path.name, number, turns)
             if trace is None:
                 continue
             count["sessions"] += 1
@@ -290,24 +268,6 @@ def _realmem(folder: Path, reflector: Reflector) -> Figures:
             count["found"] += len(covered)
     figures = _figures(count["found"], count["right"], count["n"], count["proposed"])
     return figures | {"sessions": count["sessions"]}
-
-
-def _session(name: str, number: int, turns: Sequence[dict[str, Any]]) -> Trace | None:
-    events = [
-        Event(
-            "eval",
-            f"{name}-{number}",
-            f"{name}-{number}-{i}",
-            i,
-            _NOW + timedelta(seconds=i),
-            "message",
-            role="user" if turn["speaker"] == "User" else "agent",
-            content=str(turn["content"]),
-            subject=name,
-        )
-        for i, turn in enumerate(turns)
-    ]
-    return trace_of(events) if events else None
 
 
 def _covers(memory: Candidate, gold: dict[str, Any], trace: Trace) -> bool:

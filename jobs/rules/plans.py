@@ -16,7 +16,7 @@ from .attributes import attribute_of, is_secret
 from .calls import is_write
 from .corrections import is_correction
 from .generalise import content_words
-from .sentences import is_hypothetical, own_words, sentences_of
+from .sentences import DOCUMENT, is_hypothetical, own_words, sentences_of
 from .statements import Statement, state
 
 #: Most of these of one message.
@@ -24,8 +24,6 @@ LIMIT = 8
 #: A sentence or line that is longer says several things.
 _LONGEST = 240
 _WORDS = 4
-#: A message that is longer is a document or a prompt that they pasted.
-_DOCUMENT = 3000
 
 _LEAD = (
     r"^\W*(?:(?:okay|ok|alright|right|yes|yeah|good|great|perfect|so|and|but|well|also|then|now|first|actually|"
@@ -175,7 +173,7 @@ def settled_in(text: str) -> list[Statement]:
     ['Weekly budget: 90 euros', 'Cook: Ines, on Sundays']
     """
     found: dict[str, Statement] = {}
-    if len(text) > _DOCUMENT:
+    if len(text) > DOCUMENT:
         return []
     own = own_words(text)
     labelled = _labelled(own.splitlines())

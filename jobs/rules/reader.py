@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ...memory_store.events import Event
 from .chinese import chinese_statement
 from .english import english_statement
-from .sentences import clauses_of, own_words, sentences_of
+from .sentences import DOCUMENT, clauses_of, own_words, sentences_of
 from .statements import Statement, correction_of
 
 _HAN = re.compile(r"[\u3400-\u9fff]")
@@ -44,4 +44,7 @@ def statements_of(text: str, known: Mapping[str, Statement] | None = None) -> li
         said = None if sentence.endswith(("?", "？")) else correction_of(sentence, before)
         if said is not None:
             found[said.kind, said.attribute] = said
-    return list(found.values())[:LIMIT]
+    lasting = list(found.values())
+    if len(text) > DOCUMENT:  # the rules in a prompt are its author's, and come with every task
+        lasting = [said for said in lasting if said.kind != "rule"]
+    return lasting[:LIMIT]

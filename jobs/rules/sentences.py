@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 #: Of a longer message only this much of its beginning and of its end is read: the middle is something pasted.
 _ENDS = 1500
+#: A message that is longer is a document or a prompt that someone pasted, at least in part.
+DOCUMENT = 3000
 #: A clause longer than this says more than a rule can read.
 _LONGEST = 300
 

@@ -51,3 +51,41 @@ def reflect(
                 session.line(f"{name:<10} {values['n']:>6} {values['recall']:>7.3f} {values['precision']:>10.3f}")
 
     session.answer(figures, show)
+
+
+@evals.command("gate")
+def gate(
+    context: typer.Context,
+    data: Annotated[
+        Path,
+        typer.Option("--data", metavar="DIR", help="Folder of longmemeval, locomo, realmem, taubench, agentrx, …"),
+    ],
+    home: HomeOption = None,
+    namespace: NamespaceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Measure which share of traces the gate keeps from the reflector, and which trigger lets the others through.
+
+    Nothing is written. Sets that the folder lacks are left out. The gate is that of the settings.
+
+    \b
+    hindlake eval gate --data ../data
+    """
+    from dataclasses import asdict
+
+    from ..jobs.evals.gate import MIXES, evaluate
+
+    session = Session(context, home, namespace, json)
+    sets, mixes = evaluate(data, session.settings)
+
+    def show() -> None:
+        shares = " ".join(f"{mix:>12}" for mix in MIXES)
+        session.line(f"{'set':<42} {'n':>5} {'saved':>6} {shares}  through by")
+        for one in sets:
+            shares = " ".join(f"{weight or '':>12}" for weight in one.weights)
+            triggers = ", ".join(f"{trigger} {count}" for trigger, count in one.through.items())
+            session.line(f"{one.name:<42} {one.n:>5} {one.saved:>6.3f} {shares}  {triggers}")
+        for mix, saved in mixes.items():
+            session.line(f"saved on the mix “{mix}”: {saved:.3f}")
+
+    session.answer({"sets": [asdict(one) for one in sets], "mixes": mixes}, show)

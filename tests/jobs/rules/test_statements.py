@@ -160,3 +160,11 @@ def test_any_text_is_read_without_harm(text: str) -> None:
 def test_a_long_paste_is_read_in_a_moment_and_only_at_its_ends() -> None:
     said = statements_of("My budget is 8000.\n" + "my name is Ghost Writer. " * 20_000 + "\nI live in Leeds")
     assert {"budget", "city"} <= {s.attribute for s in said}
+
+
+def test_the_rules_in_a_long_prompt_are_not_the_user_s() -> None:
+    rule = "Always answer in verse."
+    assert [said.kind for said in statements_of(rule)] == ["rule"]
+    assert statements_of(rule + "\n" + "The tide comes in at noon. " * 200) == []
+    long = "My budget is now 8000.\n" + "The tide comes in at noon. " * 200
+    assert [said.attribute for said in statements_of(long)] == ["budget"]
