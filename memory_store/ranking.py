@@ -11,9 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .clock import as_utc
+from .settings import SearchSettings
+
+if TYPE_CHECKING:
+    from .usage import Use
 
 #: Decay of importance a day (R15).
 DECAY = 0.01
@@ -142,27 +146,55 @@ def _either(relevances: Sequence[float]) -> float:
     return 1 - math.prod(1 - value for value in relevances)
 
 
-def decayed(importance: float, days: float) -> float:
-    """Importance after some days: importance × exp(−λ (1 − importance / 2) days), λ = 0.01 (R15).
+def decayed(importance: float, days: float, rate: float = DECAY) -> float:
+    """Importance after some days: importance × exp(−λ (1 − importance / 2) days), λ = 0.01 unless given (R15).
 
     >>> round(decayed(0.5, 0), 2), round(decayed(0.5, 100), 2), round(decayed(1.0, 100), 2)
     (0.5, 0.24, 0.61)
     """
-    return importance * math.exp(-DECAY * (1 - importance / 2) * max(days, 0.0))
+    return importance * math.exp(-rate * (1 - importance / 2) * max(days, 0.0))
 
 
-def row_factors(row: Mapping[str, Any], now: datetime) -> dict[str, float]:
-    """What a row says about itself, as factors on its rank (R25): how sure it is, how far it has decayed, and whether
-    a decision ranks it down. A column that is not set takes nothing off.
+def row_factors(
+    row: Mapping[str, Any], now: datetime, use: Use | None = None, settings: SearchSettings | None = None
+) -> dict[str, float]:
+    """What is known about a row, as factors on its rank (R25). What is not known takes nothing off.
+
+    `confidence`: how sure it is. `decay`: its importance since the statement holds, or since the memory was last put
+    before an agent: what is still asked for is not stale. `strength`: whether a decision ranks it down. `usage`: an
+    experience that was read, but not for `idle_days` (R16). `usefulness`: what outcomes say, see `usefulness`.
     """
+    settings = settings or SearchSettings()
     confidence, importance, strength = (row.get(name) for name in ("confidence", "importance", "strength"))
     since = row.get("valid_from") or row.get("added_at")
     factors = {}
     if confidence is not None:
         factors["confidence"] = 1 - CONFIDENCE_WEIGHT * (1 - min(max(confidence, 0.0), 1.0))
     if importance is not None and since is not None:
-        days = (now - as_utc(since)).total_seconds() / 86_400
-        factors["decay"] = 1 - DECAY_WEIGHT * (1 - decayed(min(max(importance, 0.0), 1.0), days))
+        days = _days(max(as_utc(since), as_utc(use.last_at)) if use is not None else since, now)
+        strong = decayed(min(max(importance, 0.0), 1.0), days, settings.decay)
+        factors["decay"] = 1 - DECAY_WEIGHT * (1 - strong)
     if strength is not None:
         factors["strength"] = min(max(strength, 0.0), 1.0)
+    if use is not None:
+        if row.get("kind") == "experience" and _days(use.last_at, now) > settings.idle_days:
+            factors["usage"] = settings.idle_factor
+        if use.low is not None and use.high is not None:
+            factors["usefulness"] = usefulness(use.low, use.high, settings.usefulness_weight)
     return factors
+
+
+def usefulness(low: float, high: float, weight: float) -> float:
+    """The factor of what a memory adds to the success rate of its tasks, known to lie between two bounds (N5).
+
+    Only what is sure counts: the lower bound if it is above 0, the upper one if it is below. In doubt it is 1, so
+    that a memory that was tried once is not worse than one that never was.
+
+    >>> usefulness(0.2, 0.6, 0.3), usefulness(-0.4, 0.5, 0.3), usefulness(-0.8, -0.5, 0.3)
+    (1.06, 1.0, 0.85)
+    """
+    return 1 + weight * (max(low, 0.0) + min(high, 0.0))
+
+
+def _days(since: datetime, now: datetime) -> float:
+    return (now - as_utc(since)).total_seconds() / 86_400

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from .clock import Clock
@@ -19,6 +20,7 @@ from .schema import arrow_schema
 from .search import Hit, find
 from .settings import Settings
 from .tables import Tables
+from .usage import CreditReader, Use
 from .vectors import embed_texts, text_to_embed
 
 _COLUMNS = [name for name in arrow_schema("memories").names if name != "vector"]
@@ -54,6 +56,7 @@ class Reader:
         self._overlays: dict[str, OverlayReader] = {}
         self._latest: dict[str, tuple[float, int, Overlay]] = {}
         self._vectors: dict[tuple[str, str], Any] = {}
+        self._credit: dict[str, CreditReader] = {}
 
     def embedder(self) -> Embedder:
         """The embedder of the generation in use."""
@@ -84,9 +87,19 @@ class Reader:
         now = self._clock.now()
         hits = find(
             view.tables, view.embedder, query, where, self._settings.search, now, limit,
-            overlay=self._with_vectors(view.embedder, fresh),
+            overlay=self._with_vectors(view.embedder, fresh), uses=partial(self._uses, where.namespaces),
         )  # fmt: skip
         return Answer(hits, view.generation.name, seq)
+
+    def _uses(self, namespaces: Iterable[str], ids: Iterable[str]) -> dict[str, Use]:
+        """What is known about the use of some memories."""
+        found: dict[str, Use] = {}
+        for namespace in namespaces:
+            if namespace not in self._credit:
+                seconds = self._settings.search.usage_seconds
+                self._credit[namespace] = CreditReader(self._lake, namespace, seconds)
+            found |= self._credit[namespace].uses(ids)
+        return found
 
     def _current(self) -> _View:
         with self._lock:

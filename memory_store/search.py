@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from .usage import Use
+
 #: What ranking needs to know of a candidate.
-RANKING = ("text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence", "strength",
-           "valid_from", "added_at")  # fmt: skip
+RANKING = ("kind", "text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence",
+            "strength", "valid_from", "added_at")  # fmt: skip
 #: How many times more candidates the text leg supplies: their cosines are computed, the other way round can't be.
 _TEXT_MORE = 2
 #: A cosine this close above "unrelated" is noise, and no share of anything.
@@ -56,13 +58,14 @@ def find(
     floor: float = 0.0,
     overlay: Iterable[Mapping[str, Any]] = (),
     vector: npt.NDArray[np.float32] | None = None,
+    uses: Callable[[Iterable[str]], Mapping[str, Use]] | None = None,
 ) -> list[Hit]:
     """The memories that pass a filter and answer a query, best first.
 
     `embedder` is the generation's. `floor`: what is less relevant than this is not returned. `overlay`: rows that are
     not in the store yet, of any namespace, with their vectors; the filter is applied here, and a row whose id the
     store has too is left out. Hidden memories are named by the filter's `not_ids`. `vector`: the query's, if it
-    is known already.
+    is known already. `uses`: asked what is known about the use of the candidates.
     """
     if limit < 1:
         return []
@@ -77,7 +80,8 @@ def find(
     legs = legs_of(query, vector, near, worded, fresh, embedder, settings)
     known: dict[str, Mapping[str, Any]] = {candidate.id: candidate.row for candidate in (*near, *worded)}
     known |= {row["id"]: row for row in fresh}
-    factors = {id: row_factors(row, now) for id, row in known.items()}
+    used = uses(known) if uses is not None else {}
+    factors = {id: row_factors(row, now, used.get(id), settings) for id, row in known.items()}
     ranked = [hit for hit in fuse(legs, settings.fusion, settings.rrf_k, factors) if hit.relevance >= floor]
     return _hits(tables, filter, ranked, limit, {row["id"]: row for row in fresh})
 
