@@ -262,7 +262,8 @@ def test_the_counts_of_a_job_are_numbers(shell: Shell, job: str) -> None:
 def test_the_gate_s_saving_is_printed_for_each_set_and_mix(shell: Shell, tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "Name a river."}, {"role": "assistant", "content": "The Wye."}]
     (tmp_path / "longmemeval").mkdir()
-    (tmp_path / "longmemeval" / "few_sessions.jsonl.gz").write_bytes(gzip.compress(json.dumps({"turns": turns}).encode()))
+    sessions = tmp_path / "longmemeval" / "few_sessions.jsonl.gz"
+    sessions.write_bytes(gzip.compress(json.dumps({"turns": turns}).encode()))
     value = shell("eval", "gate", "--data", str(tmp_path), "--json").json
     assert [(one["n"], one["saved"]) for one in value["sets"]] == [(1, 1.0)]
     assert value["mixes"] == {"assistant": 1.0}
