@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from .clock import as_utc
 from .errors import UnknownMemory
 from .inbox import inbox_paths
 from .lake import Lake
 from .log import read_log
+from .moments import Moment, seq_at
 from .runs import Run, read_run
 from .schema import CONTENT, LOG, STATE, conform
 from .traces import read_traces
@@ -73,17 +75,30 @@ class Explanation:
     replaces: tuple[str, ...]
 
 
-def explain(lake: Lake, namespace: str, id: str) -> Explanation:
-    """Explain a memory, or a candidate that was refused, from the lake alone. Raises `UnknownMemory`."""
+def explain(lake: Lake, namespace: str, id: str, as_of: Moment | None = None) -> Explanation:
+    """Explain a memory, or a candidate that was refused, from the lake alone; with `as_of`, as it was then.
+
+    Of a memory that was purged since, what it said is left out. Raises `UnknownMemory`.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     waiting = [conform(rows, "log") for _, rows in lake.read_tables(inbox_paths(lake, namespace, user_only=True))]
+    # An act whose name was given comes before or after those that rest on it: what adds comes first.
+    waiting.sort(key=lambda rows: "add" not in rows.column("decision").to_pylist())
     log = read_log(lake, namespace, 0, _COLUMNS)
     rows = pa.concat_tables([log.select(_COLUMNS), *(table.select(_COLUMNS) for table in waiting)])
     mine = rows.filter(pc.equal(rows.column("id"), id)).to_pylist()
     if not mine:
         raise UnknownMemory(f"no memory {id} in namespace {namespace}: `hindlake search` shows ids; -n names another")
+    is_purged = any(row["decision"] == "purge" and row["verdict"] != "refused" for row in mine)
+    if as_of is not None:
+        rows = _until(rows, log, as_of)
+        mine = rows.filter(pc.equal(rows.column("id"), id)).to_pylist()
+        if not mine:
+            raise UnknownMemory(f"memory {id} was not known then: it came later")
+    if is_purged:
+        mine = [{**row, **dict.fromkeys(_CONTENT), "evidence": None, "reason": ""} for row in mine]
     decisions = _decisions(mine)
     first = next((row for row in mine if row["decision"] in ("add", "refuse")), mine[0])
     memory = {name: first[name] for name in _CONTENT}
@@ -100,6 +115,19 @@ def explain(lake: Lake, namespace: str, id: str) -> Explanation:
         decisions=decisions,
         replaces=_replaced(rows, id),
     )
+
+
+def _until(rows: pa.Table, log: pa.Table, as_of: Moment) -> pa.Table:
+    """Rows of the log up to a moment, and of the inbox what was written by then."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    seq = as_of if isinstance(as_of, int) else seq_at(log, as_of)
+    is_known = pc.less_equal(rows.column("seq"), seq)
+    if not isinstance(as_of, int):
+        by_then = pc.less_equal(rows.column("at"), pa.scalar(as_utc(as_of), rows.schema.field("at").type))
+        is_known = pc.if_else(pc.is_null(rows.column("seq")), by_then, is_known)
+    return rows.filter(is_known)
 
 
 def _decisions(rows: list[dict[str, Any]]) -> tuple[LoggedDecision, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..memory_store.search import Hit as Found
 
 
 @dataclass(frozen=True)
@@ -46,3 +49,32 @@ class Hit:
     factors: dict[str, float] = field(default_factory=dict)
     #: The read that it was returned by; empty if reads are not logged
     read_id: str = ""
+
+
+def hit_of(found: Found, read_id: str = "") -> Hit:
+    """What was found in the store, as an agent is given it."""
+    row = found.row
+    return Hit(
+        id=row["id"],
+        kind=row["kind"],
+        text=row["text"],
+        score=round(found.score, 4),
+        state=row["state"],
+        subject=row["subject"],
+        entities=tuple(row["entities"] or ()),
+        task_type=row["task_type"],
+        tool=row["tool"],
+        outcome=row["outcome"],
+        error_code=row["error_code"],
+        agent_role=row["agent_role"],
+        said_by=row["said_by"],
+        valid_from=row["valid_from"],
+        valid_to=row["valid_to"],
+        importance=row["importance"] or 0.0,
+        confidence=row["confidence"] or 0.0,
+        evidence=tuple(row["evidence"] or ()),
+        relevance=round(found.relevance, 4),
+        legs={name: asdict(place) for name, place in found.legs.items()},
+        factors=dict(found.factors),
+        read_id=read_id,
+    )

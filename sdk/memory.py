@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, get_args
 
+from ..memory_store.as_of import past, search_past
 from ..memory_store.clock import END_OF_TIME, Clock, SystemClock, as_utc
 from ..memory_store.errors import EmbedderError, UnknownMemory, UsageError
 from ..memory_store.explain import Explanation
@@ -20,12 +20,12 @@ from ..memory_store.inbox import Row, write_user_act
 from ..memory_store.lake import Lake
 from ..memory_store.log import settle
 from ..memory_store.masking import Mask
+from ..memory_store.moments import Moment
 from ..memory_store.predicates import READABLE, Filter
 from ..memory_store.reader import Reader
-from ..memory_store.search import Hit as Found
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.vectors import embed_rows
-from .hits import Hit
+from .hits import Hit, hit_of
 from .read_log import ReadLog
 
 Kind = Literal["experience", "fact", "preference", "rule"]
@@ -191,6 +191,7 @@ class Memory:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 5,
+        as_of: Moment | None = None,
         trace: str = "",
         log_read: bool = True,
     ) -> list[Hit]:
@@ -201,6 +202,8 @@ class Memory:
         `since` and `until` bound the time since when a memory holds. An empty query lists the newest.
         The read is logged for the task `trace`, else for the one that a recorder of this process runs in this
         context; outcomes of tasks tell later which memories help. `log_read=False` where no agent is answered.
+        `as_of`, a time or a place in the log, asks what was known then (N3): every memory of then is looked at, in
+        the state of then; such a read is not logged.
         Raises `UsageError` for a filter that can't be meant.
         """
         if limit < 1:
@@ -220,6 +223,12 @@ class Memory:
             since=None if since is None else as_utc(since),
             until=None if until is None else as_utc(until),
         )
+        if as_of is not None:
+            known = [past(self._lake, self.namespace, as_of)]
+            embedder, how = self._reader.embedder(), self.settings.search
+            return [
+                hit_of(found) for found in search_past(self._lake, known, embedder, _stored(query), where, how, limit)
+            ]
         answer = self._reader.answer(_stored(query), where, limit)
         read_id = ""
         if log_read and self.settings.search.log_reads and answer.hits:
@@ -227,7 +236,7 @@ class Memory:
                 _stored(query), where, [hit.row["id"] for hit in answer.hits], trace=_stored(trace),
                 generation=answer.generation, seq=answer.seq[self.namespace], injected=False,
             )  # fmt: skip
-        return [_hit(found, read_id) for found in answer.hits]
+        return [hit_of(found, read_id) for found in answer.hits]
 
     def used(self, hits: Sequence[Hit | str], *, trace: str = "") -> None:
         """Say which hits (or ids) were put before the model: only they count as read, and take part in the credit
@@ -253,9 +262,17 @@ class Memory:
             "", kinds=["episode"], subject=subject, since=self._clock.now() - window, limit=limit
         )  # fmt: skip
 
-    def explain(self, id: str) -> Explanation:
-        """Why a memory is there: evidence with the events quoted, run, decisions so far. Raises `UnknownMemory`."""
-        return explain_memory(self._lake, self.namespace, id)
+    def count_purged(self, as_of: Moment) -> int:
+        """Memories that were readable at a moment and were purged since: a search as of then can't show them."""
+        purged = past(self._lake, self.namespace, as_of).purged
+        return sum(count for state, count in purged.items() if state in READABLE)
+
+    def explain(self, id: str, as_of: Moment | None = None) -> Explanation:
+        """Why a memory is there: evidence with the events quoted, run, decisions so far, or until a moment.
+
+        Raises `UnknownMemory`.
+        """
+        return explain_memory(self._lake, self.namespace, id, as_of)
 
     def _row(
         self,
@@ -365,31 +382,3 @@ def _known(values: tuple[str, ...] | None, allowed: tuple[str, ...], what: str) 
         if value not in allowed:
             raise UsageError(f"there is no {what} {value!r}: take one of {', '.join(allowed)}")
     return values
-
-
-def _hit(found: Found, read_id: str) -> Hit:
-    row = found.row
-    return Hit(
-        id=row["id"],
-        kind=row["kind"],
-        text=row["text"],
-        score=round(found.score, 4),
-        state=row["state"],
-        subject=row["subject"],
-        entities=tuple(row["entities"] or ()),
-        task_type=row["task_type"],
-        tool=row["tool"],
-        outcome=row["outcome"],
-        error_code=row["error_code"],
-        agent_role=row["agent_role"],
-        said_by=row["said_by"],
-        valid_from=row["valid_from"],
-        valid_to=row["valid_to"],
-        importance=row["importance"] or 0.0,
-        confidence=row["confidence"] or 0.0,
-        evidence=tuple(row["evidence"] or ()),
-        relevance=round(found.relevance, 4),
-        legs={name: asdict(place) for name, place in found.legs.items()},
-        factors=dict(found.factors),
-        read_id=read_id,
-    )

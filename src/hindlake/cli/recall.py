@@ -10,8 +10,13 @@ import msgspec
 import typer
 
 from ..memory_store.clock import END_OF_TIME
+from ..memory_store.moments import moment_of
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="WHEN", help="What was known then: an ISO date or time, or a log place."),
+]
 Values = Annotated[list[str] | None, typer.Option(help="Only these; may be given again.")]
 
 
@@ -43,6 +48,7 @@ def search(
     state: Annotated[list[str] | None, typer.Option(help="pending and active unless given.")] = None,
     since: Annotated[datetime | None, typer.Option(help="Holding since this time or later (UTC).")] = None,
     until: Annotated[datetime | None, typer.Option(help="Holding since before this time (UTC).")] = None,
+    as_of: AsOf = None,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
     json: JsonOption = False,
@@ -53,11 +59,14 @@ def search(
     hindlake search "seats sold out"
     hindlake search "付款超时" --tool pay --outcome failure
     hindlake search "budget" --subject user:42 --kind fact --kind preference
+    hindlake search "budget" --subject user:42 --as-of 2026-03-01
     """
     from ..sdk.memory import ANY_SUBJECT, Memory
 
     session = Session(context, home, namespace, json)
+    moment = None if as_of is None else moment_of(as_of)
     with Memory(session.settings) as memory:
+        purged = 0 if moment is None else memory.count_purged(moment)
         hits = memory.search(
             query,
             kinds=kind,
@@ -72,6 +81,7 @@ def search(
             since=since,
             until=until,
             limit=limit,
+            as_of=moment,
             log_read=False,  # a person looks, not an agent
         )
 
@@ -81,7 +91,10 @@ def search(
             session.line(f"{hit.score:.2f}  {hit.kind:<10}  {hit.valid_from:%Y-%m-%d}  {hit.text}")
             session.line(f"      {hit.id}  {hit.state}{'  ' + about if about else ''}")
 
-    session.answer({"query": query, "hits": [asdict(hit) for hit in hits]}, show)
+    value: dict[str, Any] = {"query": query, "hits": [asdict(hit) for hit in hits]}
+    session.answer(value if moment is None else {**value, "as_of": moment, "purged": purged}, show)
+    if purged:
+        session.note(f"{purged} memories of then were purged since and are not shown")
     if not hits:
         session.note("nothing found: fewer filters? --subject '*' looks at everyone's facts, --kind episode at tasks")
 
@@ -96,6 +109,7 @@ _EXPLAINED = (
 def explain(
     context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="Id of a memory, as search shows it.")],
+    as_of: AsOf = None,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
     json: JsonOption = False,
@@ -104,11 +118,12 @@ def explain(
 
     \b
     hindlake explain 7k3c…
+    hindlake explain 7k3c… --as-of 2026-03-01T08:30
     """
     from ..memory_store.explain import explain as explain_memory
 
     session = Session(context, home, namespace, json)
-    found = explain_memory(session.lake, session.settings.namespace, id)
+    found = explain_memory(session.lake, session.settings.namespace, id, None if as_of is None else moment_of(as_of))
     run = None if found.run is None else msgspec.structs.asdict(found.run)
     value: dict[str, Any] = {
         "id": found.id,
