@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..jobs.collect import CollectReport, collect
 from ..jobs.compact import CompactReport, compact
 from ..jobs.patterns import PatternReport, patterns
-from ..jobs.reflect import ReflectReport, reflect
+from ..jobs.reflect import Announcement, ReflectReport, reflect
 from ..jobs.reflectors import Name, judge_of, reflector_of
 from ..jobs.review import SAMPLE, ReviewReport, review
 from ..jobs.shards import Engine
@@ -44,7 +44,9 @@ def run_reflect(
     reflector: Name = "auto",
     engine: Engine = "auto",
     dry_run: bool = False,
+    ask: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    announce: Callable[[Announcement], None] | None = None,
 ) -> ReflectReport:
     """Collect, then reflect on every trace that is ready, in the namespaces named, or in all."""
     run_collect(settings, clock)
@@ -58,7 +60,9 @@ def run_reflect(
         namespaces=namespaces,
         engine=engine,
         dry_run=dry_run,
+        ask=ask,
         progress=progress,
+        announce=announce,
     )
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ..memory_store.events import Trace
+
+if TYPE_CHECKING:
+    from .questions import Question
 
 Kind = Literal["experience", "fact", "preference", "rule"]
 
@@ -82,6 +85,12 @@ class Reflection:
     latency_us: int = 0
     #: Calls to the model, failed ones included
     calls: int = 0
+    #: Questions that have no answer yet and are to be asked; what the reflection says is not whole then
+    waiting: tuple[Question, ...] = ()
+    #: Tokens of the prompts that can only be asked once those are answered
+    later: tuple[int, ...] = ()
+    #: Questions that were asked already, and whose answers are awaited
+    out: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ does wrong is in its answer; what no question could cure raises.
 from __future__ import annotations
 
 import email.utils
-import hashlib
-import json
 import os
 import random
 import threading
@@ -18,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,9 +25,9 @@ from ..memory_store.errors import BudgetExceeded, MissingExtra, ModelError
 from ..memory_store.settings import ModelSettings
 from .answers import MODES, Answer, Failure, Mode, failure_of_status, reply_of_body
 from .budget import Budget, Hold, estimate_tokens
-from .reading import M, Reading, flat_schema, read_reply
-from .repair import clean_text
-from .replies import MemoryReplies, Reply, ReplyCache
+from .questions import Message, Question, question_of
+from .reading import M, Reading, read_reply
+from .replies import TOO_LONG, MemoryReplies, Reply, ReplyCache
 
 if TYPE_CHECKING:
     import openai
@@ -41,20 +39,10 @@ MOST_LOST = 5
 #: Bytes of a reply that are read.
 _BODY = 32 << 20
 _TEXT = len(MODES) - 1
-#: Tokens that endpoints add around a message.
-_AROUND = 8
-
-
-class Message(TypedDict):
-    """One message of a chat."""
-
-    #: system · user · assistant
-    role: str
-    content: str
 
 
 @dataclass
-class _Tally:
+class Tally:
     """What one question has used so far."""
 
     input_tokens: int = 0
@@ -63,17 +51,6 @@ class _Tally:
     latency_us: int = 0
     calls: int = 0
     estimated: bool = False
-
-
-@dataclass(frozen=True)
-class _Question:
-    messages: tuple[Message, ...]
-    name: str
-    schema: dict[str, Any]
-    limit: int
-    plain: bool
-    namespace: str
-    key: str
 
 
 class ModelDoor:
@@ -90,15 +67,15 @@ class ModelDoor:
         """`pause` is the first wait between tries, in seconds; it doubles with each. Raises `MissingExtra`."""
         if find_spec("openai") is None:
             raise MissingExtra.needs("openai", "jobs")
-        self._settings = settings
-        self._replies = replies or MemoryReplies()
+        self.settings = settings
+        self.replies = replies or MemoryReplies()
         #: What the run may use and has used
         self.budget = budget or Budget.of(settings)
-        self._pause = pause
+        self.pause = pause
         self._start()
 
     def _start(self) -> None:
-        self._slots = threading.BoundedSemaphore(self._settings.concurrency)
+        self._slots = threading.BoundedSemaphore(self.settings.concurrency)
         self._lock = threading.Lock()
         self._made: tuple[int, openai.OpenAI] | None = None
         self._mode = 0
@@ -109,7 +86,7 @@ class ModelDoor:
         self._not_before = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("_settings", "_replies", "budget", "_pause")}
+        return {name: self.__dict__[name] for name in ("settings", "replies", "budget", "pause")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -117,7 +94,7 @@ class ModelDoor:
 
     def with_budget(self, budget: Budget) -> ModelDoor:
         """A door to the same endpoint, and to the same replies, with another budget."""
-        return ModelDoor(self._settings, self._replies, budget, pause=self._pause)
+        return ModelDoor(self.settings, self.replies, budget, pause=self.pause)
 
     def ask(self, messages: Sequence[Message], schema: type[M], *, namespace: str, prompt_hash: str = "") -> Answer[M]:
         """The answer to a question, as an instance of the schema.
@@ -126,18 +103,24 @@ class ModelDoor:
         text; so at most two replies are paid for. Raises `BudgetExceeded` before a call that could pass the ceiling,
         and `ModelError` when the endpoint is down, refuses the key or the model, or calls are switched off.
         """
-        tally, replies = _Tally(), []
+        tally, replies = Tally(), []
         best: Reading[M] | None = None
-        limit, plain, error, too_long = self._settings.max_output_tokens, False, "", False
+        limit, plain, error, too_long = self.settings.max_output_tokens, False, "", False
         for last in (False, True):
-            question = self._question(messages, schema, limit, plain, namespace, prompt_hash)
-            reply = self._replies.get(namespace, question.key)
+            question = question_of(
+                self.settings, messages, schema,
+                limit=limit, plain=plain, namespace=namespace, prompt_hash=prompt_hash,
+            )  # fmt: skip
+            reply = self.replies.get(namespace, question.key)
             if reply is None:
                 got = self._pay(question, tally)
                 if isinstance(got, Failure):
                     error, too_long = error or got.reason, got.too_long and best is None
                     break
                 reply = got
+            if reply.finish == TOO_LONG:
+                error, too_long = error or reply.content, best is None
+                break
             replies.append(reply)
             if reply.refusal:
                 error = f"the model refused: {reply.refusal}"
@@ -164,37 +147,26 @@ class ModelDoor:
             too_long=too_long,
         )
 
-    def _question(
-        self, messages: Sequence[Message], schema: type[M], limit: int, plain: bool, namespace: str, prompt_hash: str
-    ) -> _Question:
-        shape = flat_schema(schema)
-        clean: list[Message] = [{"role": m["role"], "content": clean_text(m["content"])} for m in messages]
-        asked = [self._settings.name, prompt_hash, clean, shape, limit, plain]
-        key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-        return _Question(tuple(clean), schema.__name__, shape, limit, plain, namespace, key)
-
-    def _pay(self, question: _Question, tally: _Tally) -> Reply | Failure:
+    def _pay(self, question: Question, tally: Tally) -> Reply | Failure:
         """Ask the endpoint, as often as it is worth it. Raises `ModelError` when no question can be answered."""
-        self._check_allowed()
-        estimate = estimate_tokens(json.dumps(question.schema)) + sum(
-            estimate_tokens(message["content"]) + _AROUND for message in question.messages
-        )
+        self.check_allowed()
+        estimate = question.estimate
         with self._slots:
             mode, tries, unsure = (_TEXT if question.plain else self._mode), 0, False
-            was_begun = repeated = not self._replies.begin(question.namespace, question.key)
+            was_begun = repeated = not self.replies.begin(question.namespace, question.key)
             while True:
                 try:
                     hold = self.budget.reserve(estimate, question.limit)
                 except BudgetExceeded:
                     if not was_begun:
-                        self._replies.give_up(question.namespace, question.key)
+                        self.replies.give_up(question.namespace, question.key)
                     raise
                 dropped = self._dropped
                 got = self._call(question, mode, dropped, hold, tally, repeated)
                 if isinstance(got, Reply):
                     self._learn(question, mode, unsure)
-                    return self._replies.put(question.namespace, got)
-                retry = tries < self._settings.retries and got.wait <= MOST_WAIT
+                    return self.replies.put(question.namespace, got)
+                retry = tries < self.settings.retries and got.wait <= MOST_WAIT
                 if got.remedy == "adapt":
                     again = got.parameter not in dropped
                     self._dropped |= {got.parameter}
@@ -208,12 +180,12 @@ class ModelDoor:
                 else:
                     again = False
                 if not again:
-                    self._replies.give_up(question.namespace, question.key)
+                    self.replies.give_up(question.namespace, question.key)
                     return self._give_up(got)
                 repeated = False
 
     def _call(
-        self, question: _Question, mode: int, dropped: frozenset[str], hold: Hold, tally: _Tally, repeated: bool
+        self, question: Question, mode: int, dropped: frozenset[str], hold: Hold, tally: Tally, repeated: bool
     ) -> Reply | Failure:
         """One call, timed and settled with the budget."""
         while (pause := self._not_before - time.monotonic()) > 0:
@@ -242,15 +214,15 @@ class ModelDoor:
         tally.estimated |= estimated
         return got if isinstance(got, Failure) else msgspec.structs.replace(got, cost=cost, latency_us=latency)
 
-    def _send(self, question: _Question, mode: Mode, dropped: frozenset[str]) -> Reply | Failure:
+    def _send(self, question: Question, mode: Mode, dropped: frozenset[str]) -> Reply | Failure:
         """One request on the wire. The whole of it, body included, has `timeout_seconds`."""
         import httpx2
         import openai
 
-        deadline = time.monotonic() + self._settings.timeout_seconds
-        completions = self._client.chat.completions.with_streaming_response
+        deadline = time.monotonic() + self.settings.timeout_seconds
+        completions = self.client.chat.completions.with_streaming_response
         try:
-            with completions.create(**self._request(question, mode, dropped)) as response:
+            with completions.create(**question.request(mode, dropped)) as response:
                 body = bytearray()
                 for chunk in response.iter_bytes():
                     body += chunk
@@ -260,7 +232,7 @@ class ModelDoor:
         except httpx2.InvalidURL as error:
             return Failure(f"HINDLAKE_MODEL_BASE_URL is no address: {error}", "stop")
         except openai.APIStatusError as error:
-            wait = _wait_of(error.response.headers)
+            wait = wait_of(error.response.headers)
             return failure_of_status(error.status_code, error.response.text, wait, mode, self._proven)
         except (openai.APIConnectionError, httpx2.HTTPError) as error:
             cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
@@ -271,28 +243,10 @@ class ModelDoor:
             return Failure(f"the connection broke: {cause}", "again", may_cost=True, endpoint="fails")
 
     def _timed_out(self) -> Failure:
-        said = f"no whole reply in {self._settings.timeout_seconds:g} seconds"
+        said = f"no whole reply in {self.settings.timeout_seconds:g} seconds"
         return Failure(said, "again", may_cost=True, endpoint="fails")
 
-    def _request(self, question: _Question, mode: Mode, dropped: frozenset[str]) -> dict[str, Any]:
-        messages = [{"role": message["role"], "content": message["content"]} for message in question.messages]
-        request: dict[str, Any] = {"model": self._settings.name, "messages": messages}
-        request["max_completion_tokens" if "max_tokens" in dropped else "max_tokens"] = question.limit
-        if "temperature" not in dropped:
-            request["temperature"] = 0
-        if mode == "json_schema":
-            shape = {"name": question.name, "schema": question.schema, "strict": True}
-            request["response_format"] = {"type": "json_schema", "json_schema": shape}
-            return request
-        if mode == "json_object":
-            request["response_format"] = {"type": "json_object"}
-        messages[-1]["content"] += (
-            "\n\nAnswer with one JSON object of this JSON schema, and nothing before or after it:\n"
-            + json.dumps(question.schema, ensure_ascii=False)
-        )
-        return request
-
-    def _learn(self, question: _Question, mode: int, unsure: bool) -> None:
+    def _learn(self, question: Question, mode: int, unsure: bool) -> None:
         """The endpoint answered: remember which mode it takes. One doubt is no proof, two are."""
         with self._lock:
             self._lost = 0
@@ -307,7 +261,7 @@ class ModelDoor:
 
     def _give_up(self, failure: Failure) -> Failure:
         """Pass on what only this question suffers from; raise when it is the endpoint."""
-        where = f"{self._settings.base_url} ({self._settings.name})"
+        where = f"{self.settings.base_url} ({self.settings.name})"
         if failure.remedy == "stop" or failure.endpoint == "gone":
             raise ModelError(
                 f"{where} can't be asked: {failure.reason}; check HINDLAKE_MODEL_BASE_URL and that it is up"
@@ -327,10 +281,10 @@ class ModelDoor:
         if wait:
             with self._lock:
                 self._not_before = max(self._not_before, time.monotonic() + wait)
-        time.sleep(wait + self._pause * 2**tries * random.uniform(0.5, 1.0))
+        time.sleep(wait + self.pause * 2**tries * random.uniform(0.5, 1.0))
 
     @property
-    def _client(self) -> openai.OpenAI:
+    def client(self) -> openai.OpenAI:
         """A client of this process: a forked child must not share its parent's connections."""
         import openai
 
@@ -338,26 +292,27 @@ class ModelDoor:
             if self._made is None or self._made[0] != os.getpid():
                 # A prompt goes where the settings say: a redirect is not followed. Certificates are loaded (half a
                 # second of work) only where they are used.
-                is_secure = self._settings.base_url.startswith("https:")
+                is_secure = self.settings.base_url.startswith("https:")
                 http = openai.DefaultHttpx2Client(follow_redirects=False, verify=is_secure)
                 weakref.finalize(self, http.close)
                 client = openai.OpenAI(
-                    base_url=self._settings.base_url,
-                    api_key=self._settings.api_key.get_secret_value().strip() or "none",
-                    timeout=self._settings.timeout_seconds,
+                    base_url=self.settings.base_url,
+                    api_key=self.settings.api_key.get_secret_value().strip() or "none",
+                    timeout=self.settings.timeout_seconds,
                     max_retries=0,
                     http_client=http,
                 )
                 self._made = (os.getpid(), client)
             return self._made[1]
 
-    def _check_allowed(self) -> None:
-        url = self._settings.base_url
+    def check_allowed(self) -> None:
+        """Raise `ModelError` unless there is an endpoint that may be called."""
+        url = self.settings.base_url
         if not url:
             raise ModelError("no model is set: set HINDLAKE_MODEL_BASE_URL, such as http://127.0.0.1:8080/v1")
-        if not self._settings.api_key.get_secret_value().strip().isascii():
+        if not self.settings.api_key.get_secret_value().strip().isascii():
             raise ModelError("HINDLAKE_MODEL_API_KEY holds characters that no key has: copy it anew")
-        if self._settings.calls == "off" and not _is_loopback(url):
+        if self.settings.calls == "off" and not _is_loopback(url):
             raise ModelError(
                 f"calls to models are off, so {url} is not asked (this machine's own addresses are allowed): set "
                 "HINDLAKE_MODEL_CALLS=on"
@@ -374,7 +329,7 @@ def _is_loopback(url: str) -> bool:
         return False
 
 
-def _wait_of(headers: Mapping[str, str]) -> float:
+def wait_of(headers: Mapping[str, str]) -> float:
     """Seconds that an answer asks to wait: `Retry-After` as seconds or as a date, or `Retry-After-Ms`."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         said = headers.get(name, "")

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from ..memory_store.clock import Clock
 from ..memory_store.events import Trace
+from ..memory_store.lake import Lake
 from ..memory_store.settings import Settings
 from .answers import Answer
-from .budget import Budget, estimate_tokens
+from .batch_desk import BatchDesk
+from .budget import Budget, Forecast, Usage, estimate_tokens
 from .candidates import Candidate, Kind, Reflection, Refusal, TraceGroup
-from .model import Message, ModelDoor
+from .kept_door import KeptDoor
+from .model import ModelDoor
 from .prompt_files import load_prompt, newest, packaged_prompts
+from .questions import Message, Question, Unanswered
 from .reading import Lost, flat_schema
 from .rendering import Rendering, fenced, neutral, one_line, render
 from .replies import LakeReplies, ReplyCache
@@ -79,6 +85,36 @@ class ModelReflector:
         copy._door = self._door.with_budget(self.budget.share(parts))
         return copy
 
+    @property
+    def usage(self) -> Usage:
+        """What was used so far."""
+        return self.budget.usage
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether questions go through the Batch API."""
+        return self._settings.mode == "batch"
+
+    def kept_only(self, out: Set[str] = frozenset(), failed: Mapping[str, str] | None = None) -> ModelReflector:
+        """This reflector without calls: what it would ask is in `Reflection.waiting`.
+
+        `out` are keys of questions that were asked in a batch, `failed` says why others can't be answered.
+        """
+        copy = ModelReflector.__new__(ModelReflector)
+        copy.__dict__.update(self.__dict__)
+        copy._door = KeptDoor(self._settings, self._door.replies, self.budget, out=out, failed=failed)
+        return copy
+
+    def forecast(self, group: TraceGroup) -> Forecast:
+        """What `reflect` would use at most; kept replies cost nothing. Calls no one."""
+        said = self.reflect(group)
+        estimates = [question.estimate for question in said.waiting] + list(said.later)
+        return self.budget.forecast(estimates, self._settings.max_output_tokens) + Forecast(out=said.out)
+
+    def desk(self, lake: Lake, namespace: str, run_id: str, clock: Clock) -> BatchDesk:
+        """Where the batches of a namespace are sent and collected."""
+        return BatchDesk(lake, namespace, self._door, run_id, clock)
+
     def reflect(self, group: TraceGroup) -> Reflection:
         """Lessons and statements of the fresh traces of a group, each compared with a run that ended otherwise.
 
@@ -87,7 +123,11 @@ class ModelReflector:
         """
         work = _Work()
         for trace in group.fresh:
-            kept, refused = best_of(self._trace(trace, _other(trace, group), work))
+            try:
+                kept, refused = best_of(self._trace(trace, _other(trace, group), work))
+            except Unanswered as unanswered:
+                work.wait(unanswered)
+                continue
             work.kept += kept
             work.refused += refused
         return Reflection(
@@ -101,6 +141,9 @@ class ModelReflector:
             cost=work.cost,
             latency_us=work.latency_us,
             calls=work.calls,
+            waiting=tuple(work.waiting),
+            later=tuple(work.later),
+            out=work.out,
         )
 
     def _trace(self, trace: Trace, other: Trace | None, work: _Work) -> list[Candidate | Refusal]:
@@ -138,7 +181,14 @@ class ModelReflector:
                 {"role": "system", "content": self._prompt.text},
                 {"role": "user", "content": said + "\nNow answer with the JSON object."},
             ]
-            answer = self._door.ask(messages, ReflectReply, namespace=trace.namespace, prompt_hash=self._prompt_hash)
+            try:
+                answer = self._door.ask(
+                    messages, ReflectReply, namespace=trace.namespace, prompt_hash=self._prompt_hash
+                )
+            except Unanswered as unanswered:
+                around = unanswered.question.estimate - estimate_tokens(part.text)
+                unanswered.later = [around + estimate_tokens(later.text) for later in told.parts[number:]]
+                raise
             work.take(trace, answer, number, count, told.left_out)
             if answer.too_long:
                 return items, True
@@ -170,6 +220,17 @@ class _Work:
     cost: int = 0
     latency_us: int = 0
     calls: int = 0
+    waiting: list[Question] = field(default_factory=list)
+    later: list[int] = field(default_factory=list)
+    out: int = 0
+
+    def wait(self, unanswered: Unanswered) -> None:
+        """Note a question whose answer is not there yet."""
+        if unanswered.is_out:
+            self.out += 1
+        else:
+            self.waiting.append(unanswered.question)
+        self.later += unanswered.later
 
     def take(self, trace: Trace, answer: Answer[ReflectReply], part: int, parts: int, left_out: int) -> None:
         """Add what one answer cost, and keep what was said."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from ..memory_store import runs
+from ..memory_store.batches import batches_out
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import embedder_named
 from ..memory_store.errors import ModelError
@@ -22,17 +24,22 @@ from ..memory_store.inbox import Row
 from ..memory_store.lake import Lake, namespace_path
 from ..memory_store.schema import table_of
 from ..memory_store.settings import Settings
+from .batch_desk import BatchDesk, keys_out
+from .budget import Forecast, Usage
 from .candidates import Reflector
+from .paid import PaidReflector
 from .plan import GroupPlan, plan, shards
 from .propose import Proposer
-from .reflect_shard import ShardResult, ShardTask, reflect_shard
+from .questions import Question
+from .reflect_shard import ShardResult, ShardTask, forecast_shard, reflect_shard
 from .rules.attributes import holds_many
 from .shards import Engine, choose_engine, map_shards
 
 #: What every report counts, zero or not.
 COUNTS = (
     "traces", "reflected", "skipped", "failed", "candidates", "added", "merged", "superseded", "known", "refused",
-    "superseding", "episodes", "pending", "activated", "pending_merged", "pending_superseded", "unsettled",
+    "superseding", "episodes", "pending", "activated", "pending_merged", "pending_superseded", "unsettled", "waiting",
+    "calls", "failed_calls", "repeated_calls", "asked", "collected",
 )  # fmt: skip
 
 
@@ -40,9 +47,12 @@ COUNTS = (
 class ReflectReport:
     """What a run did. The counts add up:
 
-    traces = reflected + skipped + failed
+    traces = reflected + skipped + failed + waiting
     candidates = added + merged + superseded + known, and refused are those that were proposed and not kept
     pending = activated + pending_merged + pending_superseded, but for what is still unsettled
+
+    Traces wait for answers that come with a batch. Calls are those to the model, failed and repeated ones among them,
+    and those of the batches that were collected; asked are the questions sent in batches.
     """
 
     run_id: str
@@ -55,10 +65,22 @@ class ReflectReport:
     output_tokens: int = 0
     #: Micro-dollars
     cost: int = 0
+    #: What was forecast before the first call; zero for a reflector that asks no model
+    forecast: Forecast = field(default_factory=Forecast)
+    #: What was forecast for the batches that the run collected, when they were sent
+    collected: Forecast = field(default_factory=Forecast)
+    #: Whether the reflector asks a model
+    is_paid: bool = False
     #: Whether the run stopped at its budget; what is left is done by the next
     stopped: bool = False
     #: The decisions, with `dry_run` only proposed to you
     decisions: list[Row] = field(default_factory=list)
+
+    @property
+    def saved(self) -> float:
+        """Share of the traces for which the gate saved a call to the model, of those that wait for nothing."""
+        decided = self.counts["traces"] - self.counts["waiting"]
+        return self.counts["skipped"] / decided if decided else 0.0
 
     def summary(self) -> dict[str, Any]:
         """The report as plain values: ids, counts and cost, never the text of a memory."""
@@ -70,6 +92,10 @@ class ReflectReport:
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
             "cost": self.cost,
+            "forecast": asdict(self.forecast),
+            "forecast_of_collected": asdict(self.collected),
+            "saved": round(self.saved, 4),
+            "is_paid": self.is_paid,
             "stopped": self.stopped,
         }
 
@@ -84,19 +110,59 @@ def reflect(
     namespaces: Sequence[str] | None = None,
     engine: Engine = "auto",
     dry_run: bool = False,
+    ask: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    announce: Callable[[Announcement], None] | None = None,
 ) -> ReflectReport:
     """Reflect on every trace that is ready, in the namespaces named, or in all.
 
-    `progress` is called with traces done and traces in all. With `dry_run` nothing is written, and the decisions are
-    in the report. Raises when the lake, the store, Ray or the model's endpoint fail; what was done until then is kept.
-    A trace that fails is a row with its reason, and the next run tries it again.
+    `progress` is called with traces done and traces in all, `announce` with what a namespace will cost, before the
+    first call. With `dry_run` nothing is written but replies that were paid for, and the decisions are in the report;
+    a model is called in a dry run only with `ask`, else what it was not asked yet counts as waiting.
+
+    In batch mode the run collects the batches that are over, sends what is new, and returns at once.
+
+    Raises when the lake, the store, Ray or the model's endpoint fail; what was done until then is kept. A trace that
+    fails is a row with its reason, and the next run tries it again.
     """
-    report = ReflectReport(runs.new_run_id())
-    for namespace in lake.namespaces() if namespaces is None else namespaces:
-        run = _Run(lake, settings, clock, reflector, namespace, report, version, engine)
-        run.work(dry_run, progress or (lambda done, total: None))
+    report = ReflectReport(runs.new_run_id(), is_paid=isinstance(reflector, PaidReflector))
+    chosen = list(lake.namespaces() if namespaces is None else namespaces)
+    desks: dict[str, BatchDesk] = {}
+    if isinstance(reflector, PaidReflector) and not dry_run:
+        desks = _desks(lake, reflector, chosen, report.run_id, clock)
+    for namespace in chosen:
+        run = _Run(lake, settings, clock, reflector, namespace, report, version, engine, desks.get(namespace))
+        run.work(dry_run, ask, progress or (lambda done, total: None), announce or (lambda said: None))
     return report
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """What a run is about to do in a namespace, said before the first call."""
+
+    namespace: str
+    #: Traces that are ready
+    traces: int
+    forecast: Forecast
+    #: Whether it is more than the budget has left; the run does what fits
+    exceeds: bool
+
+
+def _desks(
+    lake: Lake, reflector: PaidReflector, namespaces: Sequence[str], run_id: str, clock: Clock
+) -> dict[str, BatchDesk]:
+    """A desk for each namespace, all of them collected, so that the ceiling counts what is out anywhere.
+
+    Without batch mode, only where batches are out that were sent before; if their provider can't be asked now, a later
+    run asks.
+    """
+    desks: dict[str, BatchDesk] = {}
+    for namespace in namespaces:
+        if reflector.is_batched or batches_out(lake, namespace):
+            desks[namespace] = reflector.desk(lake, namespace, run_id, clock)
+            with nullcontext() if reflector.is_batched else suppress(ModelError):
+                desks[namespace].collect()
+    return desks
 
 
 class _Run:
@@ -112,6 +178,7 @@ class _Run:
         report: ReflectReport,
         version: str,
         engine: Engine,
+        desk: BatchDesk | None,
     ) -> None:
         self.lake, self.settings, self.clock = lake, settings, clock
         self.reflector, self.namespace, self.report = reflector, namespace, report
@@ -125,10 +192,17 @@ class _Run:
             reflector=reflector.name,
         )
         self.engine = engine
+        self.desk = desk
         #: Why the model could not be asked at all
         self.failure = ""
 
-    def work(self, dry_run: bool, progress: Callable[[int, int], None]) -> None:
+    def work(
+        self,
+        dry_run: bool,
+        ask: bool,
+        progress: Callable[[int, int], None],
+        announce: Callable[[Announcement], None],
+    ) -> None:
         generation = ensure(self.lake, self.settings, self.clock)
         embedder = embedder_named(generation.embedder, self.settings)
         tables = open_tables(self.settings, generation)
@@ -138,19 +212,23 @@ class _Run:
         self.record.counts = dict.fromkeys(COUNTS, 0)
         groups = plan(self.lake, self.namespace, now, timedelta(hours=self.settings.gate.abandoned_hours))
         pending = proposer.pending()
-        if not groups and not pending:
+        if not groups and not pending and not (self.desk and self.desk.counts):
             return
         self.record.read_to = proposer.read_to
         if not dry_run:
             runs.write_run(self.lake, self.record)
+        reflector = self._prepared(dry_run, ask)
+        if isinstance(reflector, PaidReflector):
+            self._forecast(reflector, groups, embedder.name, announce)
         waiting: list[Row] = pending
-        for result in self._reflect(groups, embedder.name, progress):
+        for result in self._reflect(reflector, groups, embedder.name, progress):
             self._take(result, proposer, waiting, dry_run)
             waiting = []
         if waiting:
             self._take(ShardResult(), proposer, waiting, dry_run)
         if dry_run:
             return
+        self._send()
         proposer.catch_up()
         tables.index()
         self.record.ended_at = self.clock.now()
@@ -174,6 +252,7 @@ class _Run:
         counts.update(outcome.counts)
         self.report.decisions += outcome.rows
         self.report.counts.update(counts)
+        self._use(result.usage)
         if dry_run:
             return
         self._write("reflections", result.reflections)
@@ -182,25 +261,92 @@ class _Run:
         record.counts |= {name: record.counts[name] + count for name, count in counts.items()}
         for row in result.reflections:
             record.prompt_hash = record.prompt_hash or row["prompt_hash"]
-            for name in ("input_tokens", "output_tokens", "cost"):
-                setattr(record, name, getattr(record, name) + row[name])
-                setattr(self.report, name, getattr(self.report, name) + row[name])
         record.engine, record.workers = self.report.engine, sorted(self.report.workers)
         runs.write_run(self.lake, record)
+        if self.desk and result.questions:
+            self._submit(self.desk, result.questions)
+
+    def _prepared(self, dry_run: bool, ask: bool) -> Reflector:
+        """The reflector as this run uses it: without calls in a dry run and in batch mode."""
+        reflector = self.reflector
+        if not isinstance(reflector, PaidReflector):
+            return reflector
+        if self.desk and reflector.is_batched:
+            return reflector.kept_only(self.desk.out, self.desk.failed)
+        if dry_run and (reflector.is_batched or not ask):
+            return reflector.kept_only(keys_out(self.lake, self.namespace, self.settings.model.base_url))
+        return reflector
+
+    def _forecast(
+        self,
+        reflector: PaidReflector,
+        groups: list[GroupPlan],
+        embedder: str,
+        announce: Callable[[Announcement], None],
+    ) -> None:
+        """Say what is going to be used, before the first call."""
+        total = sum(len(group.fresh) for group in groups)
+        engine = choose_engine(self.settings, self.engine, total)
+        silent = reflector if reflector is not self.reflector else reflector.kept_only()
+        tasks = self._tasks(silent, groups, embedder)
+        placed = map_shards(forecast_shard, tasks, self.settings, engine)
+        forecast = sum((one.result for one in placed), Forecast())
+        self.report.forecast += forecast
+        self.record.parameters |= {
+            "forecast_calls": forecast.calls, "forecast_tokens": forecast.tokens, "forecast_cost": forecast.cost,
+        }  # fmt: skip
+        announce(Announcement(self.namespace, total, forecast, reflector.budget.exceeded_by(forecast)))
+
+    def _submit(self, desk: BatchDesk, questions: list[Question]) -> None:
+        """Put questions into the next batch. That the provider takes none fails the run, after all else was kept."""
+        try:
+            desk.submit(questions)
+        except ModelError as error:
+            self.failure = self.failure or str(error)
+
+    def _send(self) -> None:
+        """Send the last batch, and count what batches used and asked."""
+        desk = self.desk
+        if desk is None:
+            return
+        try:
+            desk.flush()
+        except ModelError as error:
+            self.failure = self.failure or str(error)
+        self.failure = self.failure or desk.failure
+        self.report.stopped |= desk.stopped
+        self.report.collected += desk.forecast
+        self._use(desk.usage)
+        self.record.counts |= {name: self.record.counts[name] + count for name, count in desk.counts.items()}
+        self.report.counts.update(desk.counts)
+
+    def _use(self, usage: Usage) -> None:
+        """Add what calls used to the report and to the run."""
+        counts = {name: getattr(usage, name) for name in ("calls", "failed_calls", "repeated_calls")}
+        self.report.counts.update(counts)
+        self.record.counts |= {name: self.record.counts[name] + count for name, count in counts.items()}
+        for name in ("input_tokens", "output_tokens", "cost"):
+            setattr(self.record, name, getattr(self.record, name) + getattr(usage, name))
+            setattr(self.report, name, getattr(self.report, name) + getattr(usage, name))
+
+    def _tasks(self, reflector: Reflector, groups: list[GroupPlan], embedder: str) -> list[ShardTask]:
+        now, run_id = self.clock.now(), self.report.run_id
+        packed = shards(groups, self.settings.jobs.shard_traces)
+        return [
+            ShardTask(self.settings, self.namespace, tuple(some), reflector, embedder, now, run_id) for some in packed
+        ]
 
     def _reflect(
-        self, groups: list[GroupPlan], embedder: str, progress: Callable[[int, int], None]
+        self, reflector: Reflector, groups: list[GroupPlan], embedder: str, progress: Callable[[int, int], None]
     ) -> Iterator[ShardResult]:
         total = sum(len(group.fresh) for group in groups)
         engine = choose_engine(self.settings, self.engine, total)
         self.report.engine = engine
-        now, run_id = self.clock.now(), self.report.run_id
-        packed = shards(groups, self.settings.jobs.shard_traces)
-        # Workers can't see what the others spend, so each has its share of the ceiling.
-        reflector = self.reflector.share(len(packed)) if engine == "ray" and packed else self.reflector
-        tasks = [
-            ShardTask(self.settings, self.namespace, tuple(some), reflector, embedder, now, run_id) for some in packed
-        ]
+        tasks = self._tasks(reflector, groups, embedder)
+        if engine == "ray" and tasks and reflector is self.reflector:
+            # Workers can't see what the others spend, so each has its share of the ceiling.
+            share = reflector.share(len(tasks))
+            tasks = [replace(task, reflector=share) for task in tasks]
         done = 0
         progress(0, total)
         for placed in map_shards(reflect_shard, tasks, self.settings, engine):

@@ -18,9 +18,12 @@ from ..memory_store.lake import Lake
 from ..memory_store.settings import Settings
 from ..memory_store.traces import read_traces
 from ..memory_store.vectors import embed_rows
+from .budget import Forecast, Usage
 from .candidates import Candidate, Reflection, Reflector, TraceGroup
 from .gate import gate
+from .paid import PaidReflector
 from .plan import GroupPlan
+from .questions import Question
 from .resolve import normal_text
 
 
@@ -52,6 +55,10 @@ class ShardResult:
     stopped: bool = False
     #: Why the model can't be asked at all; empty if it can
     failure: str = ""
+    #: What asking the model has used
+    usage: Usage = field(default_factory=Usage)
+    #: What is to be asked before the rest can be reflected on
+    questions: list[Question] = field(default_factory=list)
 
 
 def reflect_shard(task: ShardTask) -> ShardResult:
@@ -59,20 +66,39 @@ def reflect_shard(task: ShardTask) -> ShardResult:
 
     Groups are reflected on side by side, as many as the reflector bears; the result does not depend on it.
     """
-    lake = Lake.open(task.settings)
-    ids = [id for group in task.groups for id in (*group.fresh, *group.known)]
-    paths = sorted({path for group in task.groups for path in group.paths})
-    traces = {trace.trace_id: trace for trace in read_traces(lake, task.namespace, ids, paths)}
-    looks = [_look(task, group, traces) for group in task.groups]
+    looks = _looks(task)
+    before = task.reflector.usage if isinstance(task.reflector, PaidReflector) else None
     with ThreadPoolExecutor(max(1, task.reflector.concurrency)) as pool:
         reflections = list(pool.map(lambda look: _reflect(task.reflector, look), looks))
     result = ShardResult()
     for look, reflection in zip(looks, reflections, strict=True):
         _add(task, look, reflection, result)
+    if isinstance(task.reflector, PaidReflector) and before is not None:
+        result.usage = task.reflector.usage - before
+    else:
+        sums = {name: sum(row[name] for row in result.reflections) for name in _USED}
+        result.usage = Usage(**sums)
     embedder: Embedder = embedder_named(task.embedder, task.settings)
     embed_rows(embedder, result.candidates)
     embed_rows(embedder, result.episodes)
     return result
+
+
+def forecast_shard(task: ShardTask) -> Forecast:
+    """What reflecting on one shard would use, by the same gate and the same prompts. Calls no one, writes nothing."""
+    reflector = task.reflector
+    if not isinstance(reflector, PaidReflector):
+        return Forecast()
+    groups = [look.group for look in _looks(task) if look.group is not None]
+    return sum((reflector.forecast(group) for group in groups), Forecast())
+
+
+def _looks(task: ShardTask) -> list[_Look]:
+    lake = Lake.open(task.settings)
+    ids = [id for group in task.groups for id in (*group.fresh, *group.known)]
+    paths = sorted({path for group in task.groups for path in group.paths})
+    traces = {trace.trace_id: trace for trace in read_traces(lake, task.namespace, ids, paths)}
+    return [_look(task, group, traces) for group in task.groups]
 
 
 @dataclass(frozen=True)
@@ -116,6 +142,9 @@ def _add(task: ShardTask, look: _Look, said: Reflection | ModelError | None, res
         if not isinstance(said, BudgetExceeded):
             result.failure = result.failure or str(said)
         return
+    if said is not None and (said.waiting or said.out):
+        _wait(task, look, said, result)
+        return
     chosen = look.group.fresh if look.group is not None else ()
     failed = said is not None and bool(said.error)
     result.gate += [row for row in look.gate if not (failed and row["reflected"])]
@@ -130,6 +159,15 @@ def _add(task: ShardTask, look: _Look, said: Reflection | ModelError | None, res
     for refusal in said.refusals:
         row = _candidate_row(task, refusal.candidate, said)
         result.refusals.append({**row, "decision": "refuse", "reason": refusal.reason})
+
+
+def _wait(task: ShardTask, look: _Look, said: Reflection, result: ShardResult) -> None:
+    """A group whose answers are not all there has no gate row: a later run finds it, and the answers, again."""
+    result.counts.update(traces=len(look.fresh), waiting=len(look.fresh))
+    result.questions += said.waiting
+    if said.waiting:  # else the run that asked has packed them
+        for trace in look.fresh:
+            result.episodes += episode_rows(trace, task.now)
 
 
 def _reflection_row(task: ShardTask, traces: tuple[Trace, ...], reflection: Reflection) -> Row:
@@ -148,7 +186,10 @@ def _reflection_row(task: ShardTask, traces: tuple[Trace, ...], reflection: Refl
     }
 
 
-_REFLECTION_FIELDS = tuple(item.name for item in fields(Reflection) if item.name not in ("candidates", "refusals"))
+#: What a reflector that has no budget says of each reflection.
+_USED = ("calls", "input_tokens", "output_tokens", "cost")
+_UNWRITTEN = ("candidates", "refusals", "waiting", "later", "out")
+_REFLECTION_FIELDS = tuple(item.name for item in fields(Reflection) if item.name not in _UNWRITTEN)
 
 
 def _candidate_row(task: ShardTask, candidate: Candidate, reflection: Reflection) -> Row:

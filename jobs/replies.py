@@ -16,6 +16,9 @@ from ..memory_store.ids import derive_id
 from ..memory_store.lake import Lake, namespace_path
 from ..memory_store.settings import Settings
 
+#: `finish` of what stands for a reply to a question that is longer than the model reads: asking again is in vain.
+TOO_LONG = "too_long"
+
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the model said to one question, and what it cost when it was paid for."""

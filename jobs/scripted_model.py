@@ -164,6 +164,10 @@ class ScriptedModel:
         self._server.shutdown()
         self._server.server_close()
 
+    def serve(self, method: str, path: str, raw: bytes) -> tuple[int, str | dict[str, Any]] | None:
+        """Status and body of a request that is none of chat or embeddings; None if this server knows none such."""
+        return None
+
     def _turn(self, request: Request) -> Turn:
         with self._lock:
             self.requests.append(request)
@@ -201,8 +205,28 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
+    def do_GET(self) -> None:
+        self._serve("GET", b"")
+
+    def do_DELETE(self) -> None:
+        self._serve("DELETE", b"")
+
+    def _serve(self, method: str, raw: bytes) -> bool:
+        served = self.model.serve(method, self.path.partition("/v1/")[2], raw)
+        if served is None and method == "POST":
+            return False
+        code, content = served or (404, {"error": {"message": "there is no such thing"}})
+        if code:
+            self._send(code, content)
+        else:
+            self._reset("")
+            self.close_connection = True
+        return True
+
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self._serve("POST", raw):
+            return
         request = Request(self.path.partition("/v1/")[2], json.loads(raw), time.monotonic())
         self.model._pass(1)
         try:
@@ -214,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
         if turn.kind in ("say", "hang"):
             self.model._closing.wait(turn.seconds)
         if turn.kind == "say":
-            self._send(200, _completion(turn, request))
+            self._send(200, completion(turn, request))
         elif turn.kind == "embed":
             self._send(200, self._embeddings(turn, request))
         elif turn.kind == "status":
@@ -260,7 +284,8 @@ class _Handler(BaseHTTPRequestHandler):
         return {"object": "list", "model": request.body.get("model", ""), "data": data, "usage": usage}
 
 
-def _completion(turn: Turn, request: Request) -> dict[str, Any]:
+def completion(turn: Turn, request: Request) -> dict[str, Any]:
+    """The body of a chat completion that says what a turn says."""
     message: dict[str, Any] = {"role": "assistant", "content": turn.content}
     if turn.refusal:
         message = {"role": "assistant", "content": None, "refusal": turn.refusal}

@@ -9,6 +9,8 @@
     ns=<namespace>/credit/<number>.parquet              usage and usefulness of each memory; the newest counts
     ns=<namespace>/archive/<name>.parquet               memories that have left the store, whole
     ns=<namespace>/runs/<run>.json                      one file a run
+    ns=<namespace>/replies/<id>.json                    what a language model answered, verbatim, paid for once
+    ns=<namespace>/batches/<batch>.<step>.json          questions that were sent to a model in batches: keys and numbers
     ns=<namespace>/inbox/<name>.parquet                 acts that have no place in the log yet
     ns=<namespace>/log/<number>.parquet                 the decision log, gapless
     ns=<namespace>/log-keys/<number>.parquet            what the rows of many log files are about, a shortcut

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from .batches import questions_out
 from .clock import Clock
 from .errors import NoGeneration
 from .generations import current, open_tables
@@ -118,4 +119,5 @@ def _waiting(lake: Lake, settings: Settings, namespace: str, events: Any, clock:
         "inbox": len(inbox_paths(lake, namespace)),
         "log": seq - folded,
         "traces": len(ready - gated),
+        "questions": questions_out(lake, namespace),
     }

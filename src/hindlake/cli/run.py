@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..memory_store.errors import MissingExtra, UsageError
 from .session import HomeOption, JsonOption, NamespaceOption, Session
+
+if TYPE_CHECKING:
+    from ..jobs.budget import Forecast
+    from ..jobs.reflect import Announcement
 
 runs = typer.Typer(no_args_is_help=True, help="Run a job now. Doing it twice changes nothing.")
 
@@ -95,24 +99,34 @@ def reflect(
             "--prefect", help="Run as a Prefect flow: on the server of PREFECT_API_URL, else on one of its own."
         ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the decisions, write none.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the decisions and what a model would cost; write none, call none.")
+    ] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Call the model in a dry run too; its replies are kept, and paid for once.")
+    ] = False,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
     json: JsonOption = False,
 ) -> None:
     """Learn from every trace that has ended: gate, reflect, resolve, decide.
 
-    Works in all namespaces unless one is named. A run that was killed is continued by the next.
+    Works in all namespaces unless one is named. A run that was killed is continued by the next. What a model will cost
+    at most is said before it is called. In batch mode the run sends what is new, collects what is answered, and ends.
 
     \b
     hindlake run reflect
     hindlake run reflect --dry-run
+    hindlake run reflect --dry-run --ask
     hindlake run reflect --ray
     HINDLAKE_MODEL_BASE_URL=http://127.0.0.1:8080/v1 hindlake run reflect
+    HINDLAKE_MODEL_MODE=batch hindlake run reflect
     """
     session = Session(context, home, namespace, json)
     if ray and loop:
         raise UsageError("--ray and --loop exclude each other")
+    if ask and not dry_run:
+        raise UsageError("--ask goes with --dry-run: a run that is none asks the model anyway")
     engine = "ray" if ray else "loop" if loop else "auto"
     namespaces = [session.named_namespace] if session.named_namespace else None
     if prefect:
@@ -132,12 +146,34 @@ def reflect(
                 reflector=reflector.value,
                 engine=engine,  # type: ignore[arg-type]
                 dry_run=dry_run,
+                ask=ask,
                 progress=progress,
+                announce=lambda said: _announce(session, said),
             )
         result = report.summary()
         if dry_run:
             result["decisions"] = [_decision(row) for row in report.decisions]
     session.answer(result, lambda: _show_reflect(session, result, dry_run))
+
+
+def _announce(session: Session, said: Announcement) -> None:
+    """Say what is going to be used, before the first call."""
+    forecast = said.forecast
+    text = f"{said.namespace}: {said.traces} traces; forecast, at most: {_money(forecast)}"
+    if forecast.out:
+        text += f"; {forecast.out} questions are out already"
+    session.note(text)
+    if said.exceeds:
+        session.note(
+            "  that is more than the budget has left: the run does what fits and stops; the next goes on (or raise "
+            "HINDLAKE_MODEL_BUDGET_TOKENS, HINDLAKE_MODEL_BUDGET_COST)"
+        )
+
+
+def _money(forecast: Forecast) -> str:
+    return f"{forecast.calls} calls, {forecast.input_tokens} tokens in, {forecast.output_tokens} out, " + (
+        f"{forecast.cost / 1e6:.4f} USD"
+    )
 
 
 def _as_flow(home: str, namespaces: list[str] | None, reflector: str, engine: str) -> dict[str, Any]:
@@ -189,21 +225,41 @@ def _show_compact(session: Session, counts: dict[str, Any], damaged: tuple[str, 
 
 def _show_reflect(session: Session, result: dict[str, Any], dry_run: bool) -> None:
     counts: dict[str, int] = result["counts"]
-    if not counts["traces"] and not counts["pending"]:
+    if not counts["traces"] and not counts["pending"] and not counts["collected"]:
         session.line("nothing to reflect on: every trace that has ended was looked at before")
         return
     session.line(f"run {result['run_id']} on {result['engine']}{' (dry run: nothing was written)' if dry_run else ''}")
     for line in _LINES:
         session.line("  " + line.format(**counts))
-    if result["input_tokens"] or result["output_tokens"]:
-        cost = result["cost"] / 1e6
-        session.line(f"  tokens      {result['input_tokens']} in, {result['output_tokens']} out, {cost:.4f} USD")
+    if result["is_paid"]:
+        _show_paid(session, result)
     if result["stopped"]:
         session.line("  stopped at its budget; run it again to go on, or raise HINDLAKE_MODEL_BUDGET_TOKENS")
     for row in result.get("decisions", []):
         said = row.get("text") or row.get("superseded_by", "")
         about = f"{row['decision']:<10} {row['id']}  {row.get('kind', '')}"
         session.line(f"  {about}  {said[:100]}  — {row.get('reason', '')}")
+
+
+def _show_paid(session: Session, result: dict[str, Any]) -> None:
+    """What the model cost, beside what was forecast, and what the gate saved."""
+    from ..jobs.budget import Forecast
+
+    counts: dict[str, int] = result["counts"]
+    before, later = Forecast(**result["forecast"]), Forecast(**result["forecast_of_collected"])
+    session.line(
+        f"  model       {counts['calls']} calls ({counts['failed_calls']} failed, {counts['repeated_calls']} repeated "
+        f"calls), {result['input_tokens']} tokens in, {result['output_tokens']} out, {result['cost'] / 1e6:.4f} USD"
+    )
+    session.line(f"  forecast    {_money(before)}, at most")
+    if later.calls:
+        session.line(f"  collected   {counts['collected']} replies of batches; forecast then: {_money(later)}, at most")
+    if counts["asked"] or before.out or counts["waiting"]:
+        session.line(
+            f"  waiting     {counts['waiting']} traces; {counts['asked']} questions were sent now, {before.out} before"
+            ": run it again to collect them"
+        )
+    session.line(f"  saved       {result['saved']:.0%} of the model's calls, by the gate")
 
 
 _LINES = (

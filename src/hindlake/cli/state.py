@@ -46,6 +46,11 @@ def _show(session: Session, value: dict[str, Any]) -> None:
         f"waiting    {waiting['events']} events to be collected, {waiting['inbox']} inbox files, "
         f"{waiting['log']} log rows to be folded, {waiting['traces']} traces to be looked at"
     )
+    if waiting["questions"]:
+        session.line(
+            f"batches    {waiting['questions']} questions are with the model's provider: hindlake run reflect "
+            "collects what is answered"
+        )
     for run in value["runs"]:
         counts = ", ".join(f"{count} {name}" for name, count in sorted(run["counts"].items()) if count)
         session.line(
