@@ -24,7 +24,7 @@ def log_trace(lake: Lake, id: str, *extra: dict[str, Any], task_id: str = "", ou
         {"role": "user", "content": "I'm Dora Quint. Please always write e-mails."},
         {"type": "tool_call", "tool": "find_stock", "arguments": '{"code": "K-2291"}', "error_code": "BAD_WAREHOUSE",
          "error_message": "warehouse is required when region is not given"},
-        {"role": "agent", "content": "I could not find it."},
+        {"role": "agent", "content": f"I could not find it ({id})."},
         {"type": "outcome", "outcome": outcome},
         *extra,
     ]  # fmt: skip

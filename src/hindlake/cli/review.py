@@ -70,7 +70,11 @@ def review(
     if verdicts is not None:
         result |= _import(desk, verdicts)
     if export is None and verdicts is None and not report and not apply and not session.as_json:
-        _ask(desk)
+        try:
+            _ask(desk)
+        except KeyboardInterrupt:
+            session.note("\nstopped; what was judged is kept, run it again to go on")
+            raise typer.Exit(1) from None
     if apply:
         result["forgotten"] = forget_wrong(session.lake, desk.namespace, session.clock.now())
     result |= desk.report()
