@@ -285,6 +285,10 @@ class JobSettings(_Section):
     compact_min_age_minutes: int = Field(10, ge=0)
     #: Minutes that small files are kept beside the bigger one that replaces them, for readers that know only them
     compact_grace_minutes: int = Field(60, ge=0)
+    #: Minutes that old generations of the store are kept after a purge, for searches that hold them
+    purge_grace_minutes: int = Field(60, ge=0)
+    #: Hours after which a purge is swept once more: no job may take longer
+    purge_sweep_hours: int = Field(24, ge=0)
 
 
 class Settings(BaseSettings):
