@@ -6,12 +6,14 @@ How it judges, so that the numbers can be held to account:
 |---|---|---|
 | a user's statement about a common attribute | 4 | .9 |
 | another statement of a user | 3 | .6 to .85 |
+| what a user settled, or accepted of what the agent laid out | 3 | .55 to .65 |
 | an error that a changed call mended | 4 | .7 to .8 |
+| a change that another one closed the way to | 4 | .6 |
 | a retry or another tool that worked | 3 to 4 | .6 to .7 |
 | a failed and a successful run of one task, apart by their calls | 4 | .5 |
 | a user's correction | 3 to 4 | .45 to .6 |
 | another tool found what one did not | 3 | .6 |
-| tried in vain, asked in circles, values made up | 3 | .4 to .6 |
+| tried in vain, asked in circles, values made up, figures from nowhere | 3 | .4 to .6 |
 | how a failed run ended | 3 | .3 to .35 |
 
 The same lesson from several runs is one lesson: a point of quality more, and .1 of confidence a run, .95 at most.
@@ -36,11 +38,13 @@ from .rules.detours import detours_of, ways_round
 from .rules.endings import ending_of, objections_of
 from .rules.generalise import situation_of
 from .rules.lessons import Lesson, candidate_of
+from .rules.order import order_of
 from .rules.plans import settled_of
 from .rules.purpose import with_purpose
 from .rules.reader import is_from_user, statements_of
 from .rules.repairs import repairs_of
 from .rules.statements import Statement
+from .rules.unsourced import unsourced_of
 
 #: Most experiences of one trace.
 EXPERIENCES = 3
@@ -151,11 +155,13 @@ def _experiences(trace: Trace, fresh: Sequence[Trace], known: Sequence[Trace]) -
         lessons += [lesson for other in worse if (lesson := contrast_of(other, trace, situation, chinese))]
     lessons = lessons[:1]
     lessons += objections_of(trace, situation, chinese)
+    lessons += order_of(trace, situation, chinese)
     lessons += repairs_of(trace, situation, chinese)
     lessons += detours_of(trace, situation, chinese)
     lessons += ways_round(trace, situation, chinese)
-    if assumption := assumption_of(trace, situation, chinese):
-        lessons.append(assumption)
+    for look in (assumption_of, unsourced_of):
+        if lesson := look(trace, situation, chinese):
+            lessons.append(lesson)
     if not lessons and (ending := ending_of(trace, situation, chinese)):
         lessons.append(ending)
     lessons.sort(key=lambda lesson: (-lesson.quality, -lesson.confidence))

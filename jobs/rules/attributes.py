@@ -230,6 +230,15 @@ def common(name: str) -> Attribute:
     return _BY_NAME[name]
 
 
+def is_known(name: str) -> bool:
+    """Whether a name is that of a common attribute.
+
+    >>> is_known("budget"), is_known("dog")
+    (True, False)
+    """
+    return name in _BY_NAME
+
+
 def holds_many(attribute: str) -> bool:
     """Whether several values of an attribute hold at once, so that a new one supersedes none.
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ...memory_store.events import Event, Trace
+from .sentences import is_observation
 
 #: A feedback of this score or less is a complaint; scores run from 0 to 1, or from -1.
 BAD_SCORE = 0.4
@@ -73,6 +74,8 @@ def corrections_of(trace: Trace) -> list[Correction]:
             if (event.score is not None and event.score <= BAD_SCORE) or is_correction(event.content):
                 found.append(Correction(event, about))
         elif event.type == "message" and event.role == "user":
+            if is_observation(event.content):
+                continue
             asked = spoken is not None and bool(_ASKS_YES_NO.search(spoken.content.rstrip()))
             if spoken is not None and is_correction(event.content, answers_question=asked):
                 found.append(Correction(event, about))

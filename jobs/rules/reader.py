@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ...memory_store.events import Event
 from .chinese import chinese_statement
 from .english import english_statement
-from .sentences import DOCUMENT, clauses_of, own_words, sentences_of
+from .sentences import DOCUMENT, clauses_of, is_observation, own_words, sentences_of
 from .statements import Statement, correction_of
 
 _HAN = re.compile(r"[\u3400-\u9fff]")
@@ -18,9 +18,8 @@ LIMIT = 12
 
 def is_from_user(event: Event) -> bool:
     """Whether an event is the user's own words: only these are read for statements (N11)."""
-    return (event.type == "message" and event.role == "user") or (
-        event.type == "feedback" and event.role in ("user", "")
-    )
+    spoken = event.type == "message" and event.role == "user" and not is_observation(event.content)
+    return spoken or (event.type == "feedback" and event.role in ("user", ""))
 
 
 def statements_of(text: str, known: Mapping[str, Statement] | None = None) -> list[Statement]:

@@ -19,8 +19,10 @@ from .lessons import Lesson
 _AHEAD = 12
 #: Of failures that are alike only the first few are looked at, and only so many kinds in one trace.
 _ALIKE, _KINDS = 5, 50
-#: Most arguments that a lesson names.
-_NAMED = 2
+#: Most arguments that a lesson names, and most further tries that it quotes.
+_NAMED, _TRIES = 2, 5
+#: Lessons whose further evidence is more tries that failed: what the agent wrote before each belongs to it.
+_IN_VAIN = ("repeated_in_vain", "unsolved")
 
 
 def repairs_of(trace: Trace, situation: str, chinese: bool) -> list[Lesson]:
@@ -73,9 +75,13 @@ def _placed(lesson: Lesson, failure: Failure | None, situation: str, trace: Trac
     """The lesson with its situation, its class, and what the agent wrote that led to the failure."""
     if failure is None:
         return replace(lesson, situation=situation)
-    cause = cause_of(trace, failure.event)
-    evidence = lesson.evidence if cause is None else (*lesson.evidence, (cause, cause.content.strip()[:160]))
-    return replace(lesson, situation=situation, error_class=failure.error_class, evidence=evidence)
+    evidence = list(lesson.evidence)
+    tries = [failure.event, *(event for event, _ in lesson.evidence[1:] if lesson.rule in _IN_VAIN)]
+    for event in tries:
+        cause = cause_of(trace, event)
+        if cause is not None and all(cause.event_id != quoted.event_id for quoted, _ in evidence):
+            evidence.append((cause, cause.content.strip()[:160]))
+    return replace(lesson, situation=situation, error_class=failure.error_class, evidence=tuple(evidence))
 
 
 def _fails(failure: Failure, chinese: bool) -> str:
@@ -251,7 +257,7 @@ def _unsolved(failure: Failure, failures: Sequence[Failure], after: Sequence[Eve
     actor = _actor(first)
     again = [other for other in failures if _actor(other.event) == actor and other.event.seq > first.seq][:50]
     same = [other for other in again if first.arguments and same_call(other.event, first)]
-    evidence = ((first, failure.quote), *((other.event, other.quote) for other in again[:2]))
+    evidence = ((first, failure.quote), *((other.event, other.quote) for other in again[:_TRIES]))
     if same:
         count = len(same) + 1
         avoid = f"原样重复（{count}次都失败）" if chinese else f"repeat it unchanged: {count} tries failed alike"

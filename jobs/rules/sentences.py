@@ -55,6 +55,25 @@ _REPORTS = re.compile(
 )
 
 
+#: How frameworks hand the result of a call back under the user's name.
+_OBSERVATION = re.compile(
+    r"^\W*(?:(?:call id|tool call id)\W.{0,60}\s+)?(?:observations?|execution logs?|(?:tool|function|code) "
+    r"(?:result|output|response|call)s?|calling tools?|exit ?code|stdout|stderr|"
+    r"traceback \(most recent|error when executing|"
+    r"工具(?:返回|结果|输出)|执行结果|观察)\s*[:：(\d]",
+    re.I,
+)
+
+
+def is_observation(text: str) -> bool:
+    """Whether a message under the user's name is a result that a framework hands back, and nobody's words.
+
+    >>> is_observation("Observation: 3 rows"), is_observation("My observation: you forgot the rows")
+    (True, False)
+    """
+    return _OBSERVATION.match(text[:200]) is not None
+
+
 @dataclass(frozen=True)
 class Clause:
     """A part of a user's message that can say one thing."""

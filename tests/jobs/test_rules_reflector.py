@@ -309,3 +309,22 @@ def test_a_step_that_failed_because_of_a_call_inside_is_told_once() -> None:
 def test_thousands_of_failing_calls_are_read_once_each_kind() -> None:
     calls = [call("load", {"n": n}, error=f"row {n} not found") for n in range(1500)]
     assert 0 < len(lessons(trace(WISH, *calls, ended("failure")))) <= EXPERIENCES
+
+
+def test_a_failure_that_was_never_mended_quotes_every_try_and_what_led_to_it() -> None:
+    tries = [
+        event
+        for n in range(4)
+        for event in (
+            said(f"Thought {n}: I read the berth list.", "agent"),
+            {**call("read_list", {}, error="unexpected argument page"), "arguments": ""},
+        )
+    ]
+    (lesson,) = lessons(trace(WISH, *tries, ended("failure")))
+    assert lesson.tags == ("unsolved",)
+    assert {item.event_id for item in lesson.evidence} == {f"t1-{n}" for n in range(1, 9)}
+
+
+def test_a_result_handed_back_under_the_user_s_name_corrects_nobody() -> None:
+    back = said("Observation: incorrect rows: 20 of the coach bookings are wrong")
+    assert lessons(trace(WISH, said("I look.", "agent"), back, ended("success"))) == []

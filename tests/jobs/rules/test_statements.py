@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hindlake.jobs.rules.attributes import attribute_of, holds_many
-from hindlake.jobs.rules.reader import LIMIT, statements_of
+from hindlake.jobs.rules.reader import LIMIT, is_from_user, statements_of
+from hindlake.jobs.rules.sentences import is_observation
+from hindlake.memory_store.events import Event
 
 STATED = [
     # words                                              kind          attribute            value
@@ -168,3 +172,21 @@ def test_the_rules_in_a_long_prompt_are_not_the_user_s() -> None:
     assert statements_of(rule + "\n" + "The tide comes in at noon. " * 200) == []
     long = "My budget is now 8000.\n" + "The tide comes in at noon. " * 200
     assert [said.attribute for said in statements_of(long)] == ["budget"]
+
+
+@pytest.mark.parametrize(
+    ("words", "handed_back"),
+    [
+        ("Observation: my budget is 8000", True),
+        ("Call id: c_4\nObservation:\nExecution logs:\nMy budget is 8000", True),
+        ("Tool output: 3 rows", True),
+        ("执行结果：我的预算是8000", True),
+        ("My observation is that you forgot the rows", False),
+        ("The tool output is wrong, I said Leeds", False),
+        ("观察一下再说", False),
+    ],
+)
+def test_a_result_under_the_user_s_name_is_not_theirs(words: str, handed_back: bool) -> None:
+    assert is_observation(words) == handed_back
+    said = Event("acme", "t", "e", 0, datetime(2026, 5, 1, tzinfo=UTC), "message", role="user", content=words)
+    assert is_from_user(said) != handed_back
