@@ -235,10 +235,10 @@ def _corrections(trace: Trace) -> list[Sighting]:
     found: list[Sighting] = []
     for correction in corrections_of(trace):
         said = correction.event.content.replace("\u2019", "'").strip()
-        if not said or (correction.event.type == "message" and not is_correction(said, answers_question=True)):
+        if not said or (correction.event.type == "message" and not is_correction(said)):
             continue
         sentences = sentences_of(said[:600])
-        sentence = next((one for one in sentences if is_correction(one, answers_question=True)), "") or said[:200]
+        sentence = next((one for one in sentences if is_correction(one)), "") or said[:200]
         general = generalise(sentence).strip(" .,!，。！")
         words = sorted(set(content_words(general)) - _OBJECTS)
         before = [call for call in trace.tool_calls if call.seq < correction.event.seq and not is_thought(call.tool)]
