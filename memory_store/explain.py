@@ -84,8 +84,6 @@ def explain(lake: Lake, namespace: str, id: str, as_of: Moment | None = None) ->
     import pyarrow.compute as pc
 
     waiting = [conform(rows, "log") for _, rows in lake.read_tables(inbox_paths(lake, namespace, user_only=True))]
-    # An act whose name was given comes before or after those that rest on it: what adds comes first.
-    waiting.sort(key=lambda rows: "add" not in rows.column("decision").to_pylist())
     log = read_log(lake, namespace, 0, _COLUMNS)
     rows = pa.concat_tables([log.select(_COLUMNS), *(table.select(_COLUMNS) for table in waiting)])
     mine = rows.filter(pc.equal(rows.column("id"), id)).to_pylist()
@@ -97,6 +95,7 @@ def explain(lake: Lake, namespace: str, id: str, as_of: Moment | None = None) ->
         mine = rows.filter(pc.equal(rows.column("id"), id)).to_pylist()
         if not mine:
             raise UnknownMemory(f"memory {id} was not known then: it came later")
+    mine.sort(key=lambda row: row["decision"] != "add")  # in the inbox, acts lie in the order of their names
     if is_purged:
         mine = [{**row, **dict.fromkeys(_CONTENT), "evidence": None, "reason": ""} for row in mine]
     decisions = _decisions(mine)

@@ -8,6 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from .errors import MissingExtra
+from .purged import without_content
 from .schema import CONTENT, STATE, arrow_schema
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def fold(namespace: str, rows: pa.Table, base: pa.Table | None = None) -> pa.Tab
     place = pc.index_in(state.column("id"), value_set=content.column("id").combine_chunks())
     state = state.filter(pc.is_valid(place))
     content = content.take(place.drop_null())
+    purged = pc.unique(accepted.filter(pc.equal(accepted.column("decision"), "purge")).column("id"))
+    content = without_content(content, pc.is_in(content.column("id"), value_set=purged))
     columns = {name: content.column(name) for name in _ADDED} | {
         name: state.column(name) for name in ("id", "seq", *_STATE)
     }

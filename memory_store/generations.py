@@ -158,7 +158,9 @@ def with_vectors(memories: pa.Table, embedder: Embedder, cache: VectorCache) -> 
     import pyarrow as pa
 
     names: list[Any] = memories.column("embedder").to_pylist()
-    missing = [place for place, name in enumerate(names) if name != embedder.name]
+    # What was purged is of no kind, and has no vector.
+    kinds = memories.column("kind").to_pylist()
+    missing = [place for place, name in enumerate(names) if name != embedder.name and kinds[place]]
     if not missing:
         return memories
     texts = [

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import LakeError
 from .inbox import inbox_paths
 from .lake import Lake, namespace_path
+from .purged import blocked, without_content
 from .schema import STATE, arrow_schema, conform
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ KEYS = ["act", "seq", "run", "id", "decision", "verdict", *_STATE]
 #: Files of the log whose keys are kept together in one file of `log-keys`.
 KEY_BLOCK = 64
 #: Decisions that are about no memory that must exist.
-_FREE = {"add", "refuse", "alias"}
+_FREE = {"add", "refuse", "alias", "cool"}
 
 
 def log_path(namespace: str, number: int) -> str:
@@ -168,7 +169,8 @@ def _settle_once(lake: Lake, namespace: str, paths: list[str]) -> SettleReport |
     if not found:
         return report
     inbox = pa.concat_tables([conform(rows, "log") for _, rows in found])
-    verdicts, order = _judge(lake, namespace, inbox, seq, report)
+    known = _Known(lake, namespace, inbox)
+    verdicts, order = _judge(known, inbox, seq, report)
     if order:
         rows = inbox.take(pa.array(order, pa.int64()))
         acts = rows.column("act").to_pylist()
@@ -177,6 +179,8 @@ def _settle_once(lake: Lake, namespace: str, paths: list[str]) -> SettleReport |
         reasons = [verdicts[act] or reason or "" for act, reason in zip(acts, said, strict=True)]
         rows = _with(rows, "seq", numbers)
         rows = _with(rows, "verdict", pa.array(["refused" if verdicts[act] else "accepted" for act in acts]))
+        # What is refused because it was purged must not lie in the log all the same.
+        rows = without_content(rows, pa.array([act in known.unsayable for act in acts], pa.bool_()))
         rows = _with(rows, "reason", pa.array(reasons))
         if not lake.create_table(log_path(namespace, number + 1), rows):
             return None
@@ -204,6 +208,10 @@ class _Known:
         self.activated: dict[str, int] = {}
         #: The run, and what it had read, of the row at a place that this settle gives
         self.settling: dict[int, tuple[str, int | None]] = {}
+        #: What was purged
+        self.blocked = blocked(lake, namespace)
+        #: Acts that are refused because they say what was purged
+        self.unsayable: set[str] = set()
         ids, acts = pc.unique(inbox.column("id")), pc.unique(inbox.column("act"))
         for raw in read_keys(lake, namespace):
             self._note_activations(raw)
@@ -259,18 +267,16 @@ class _Known:
             self.changed[row["id"]].update({name: seq for name in _STATE if row.get(name) is not None})
 
 
-def _judge(
-    lake: Lake, namespace: str, inbox: pa.Table, seq: int, report: SettleReport
-) -> tuple[dict[str, str], list[int]]:
+def _judge(known: _Known, inbox: pa.Table, seq: int, report: SettleReport) -> tuple[dict[str, str], list[int]]:
     """The reason for which each act is refused ("" if it is accepted), and the rows to log, in order."""
-    known = _Known(lake, namespace, inbox)
-    rows = inbox.select([*KEYS, "read_to"]).to_pylist()
+    rows = inbox.select([*KEYS, "read_to", "evidence"]).to_pylist()
     by_act: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         by_act.setdefault(row["act"], []).append(place)
     verdicts: dict[str, str] = {}
     order: list[int] = []
-    for act, places in by_act.items():
+    for act in _in_order(by_act, rows, known.added):
+        places = by_act[act]
         if act in known.acts:
             report.dropped.append(act)
             continue
@@ -287,13 +293,37 @@ def _judge(
     return verdicts, order
 
 
+def _in_order(by_act: dict[str, list[int]], rows: list[dict[str, Any]], known: set[str]) -> list[str]:
+    """Acts in the order found, but for one that rests on what another adds: it comes after that, whatever its name."""
+    adder: dict[str, str] = {}
+    for row in rows:
+        if row["decision"] == "add" and row["id"] not in known:
+            adder.setdefault(row["id"], row["act"])
+    ordered: dict[str, None] = {}
+    for act in by_act:
+        waiting = [act]
+        while waiting:
+            some = [rows[place] for place in by_act[waiting[-1]]]
+            own = {row["id"] for row in some if row["decision"] == "add"}
+            needs = {adder[row["id"]] for row in some if row["id"] in adder and row["id"] not in own}
+            if missing := sorted(needs.difference(ordered, waiting)):
+                waiting += missing
+            else:
+                ordered[waiting.pop()] = None
+    return list(ordered)
+
+
 def _objection(rows: Sequence[dict[str, Any]], known: _Known) -> str:
     """Why an act must be refused as a whole; empty if nothing speaks against it."""
     own = {row["id"] for row in rows if row["decision"] == "add"}
     for row in rows:
         decision, id, read_to = row["decision"], row["id"], row["read_to"]
-        if id in known.purged:
+        if id in known.purged or (decision == "add" and id in known.blocked.ids):
+            known.unsayable.add(row["act"])
             return f"{id} was purged"
+        if decision in ("add", "refuse") and known.blocked.rests_on_it_alone(row["evidence"]):
+            known.unsayable.add(row["act"])
+            return f"what {id} rests on was purged"
         if decision == "add" and id in known.added:
             return f"{id} exists already"
         if decision not in _FREE and id not in known.added and id not in own:

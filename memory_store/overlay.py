@@ -92,6 +92,8 @@ class OverlayReader:
             for keys in read_keys(self._lake, self._namespace):
                 rows = rows.filter(pc.invert(pc.is_in(rows.column("act"), value_set=pc.unique(keys.column("act")))))
         rows = rows.filter(pc.invert(pc.is_in(rows.column("act"), value_set=pc.unique(log.column("act")))))
+        is_add = pc.equal(rows.column("decision"), "add")
+        rows = pa.concat_tables([rows.filter(is_add), rows.filter(pc.invert(is_add))])
         for name, values in (
             ("seq", pa.array(range(seq + 1, seq + 1 + rows.num_rows), pa.int64())),
             ("verdict", pa.array(["accepted"] * rows.num_rows, pa.string())),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .events import Event, Trace, events_of, events_table, group_traces
 from .ids import derive_id
 from .lake import Among, Lake, namespace_path
+from .purged import blocked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,7 +104,7 @@ def _each_once(rows: pa.Table) -> pa.Table:
 def read_traces(
     lake: Lake, namespace: str, trace_ids: Iterable[str], paths: Sequence[str] | None = None
 ) -> list[Trace]:
-    """Whole traces by id, ordered by start; ids that the lake does not hold are left out.
+    """Whole traces by id, ordered by start; ids that the lake does not hold are left out. Purged events are empty.
 
     `paths` are the files that the traces lie in, where the caller knows; a file that compaction has taken away
     meanwhile makes this look everywhere.
@@ -125,4 +126,6 @@ def read_traces(
         events.extend(events_of(rows.filter(pc.is_in(rows.column("trace_id"), value_set=wanted))))
     if read < len(paths):
         return read_traces(lake, namespace, wanted.to_pylist())
+    if gone := blocked(lake, namespace):
+        events = [gone.hide(event) for event in events]
     return group_traces(events)

@@ -86,14 +86,19 @@ class VectorCache:
 
     def _load(self) -> dict[bytes, np.ndarray]:
         if self._known is None:
-            self._key = _namespace_key(self._lake, self._namespace)
+            self._key = namespace_key(self._lake, self._namespace)
             self._known = {}
             for _, rows in self._lake.read_tables(self._lake.names(self._folder)):
                 self._known.update(zip(rows.column("text_hash").to_pylist(), _rows_of(rows), strict=True))
         return self._known
 
     def _hash(self, text: str) -> bytes:
-        return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), "sha256")
+        return text_hash(self._key, text)
+
+
+def text_hash(key: bytes, text: str) -> bytes:
+    """What a text is kept under, with the key of its namespace."""
+    return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")
 
 
 def _rows_of(rows: pa.Table) -> list[np.ndarray]:
@@ -102,7 +107,8 @@ def _rows_of(rows: pa.Table) -> list[np.ndarray]:
     return [np.asarray(vector, dtype=np.float32) for vector in rows.column("vector").to_pylist()]
 
 
-def _namespace_key(lake: Lake, namespace: str) -> bytes:
+def namespace_key(lake: Lake, namespace: str) -> bytes:
+    """The secret of a namespace, made when it is first asked for."""
     path = namespace_path(namespace, "key")
     try:
         return lake.get(path)

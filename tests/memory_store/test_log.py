@@ -211,8 +211,16 @@ ACTS = st.lists(
 def naive_settle(
     acts: Sequence[tuple[str, str, str | None, int | None]], log: list[tuple[str, str, str | None, bool]]
 ) -> None:
-    """Ten obvious lines: an act is refused if it adds what is there, changes what is not, or read before a change."""
-    for act, id, column, read_to in sorted(acts, key=lambda item: item[3] is not None):
+    """Ten obvious lines: an act is refused if it adds what is there, changes what is not, or read before a change.
+    A change of what another act of the same settle adds comes after it."""
+    ordered = sorted(acts, key=lambda item: item[3] is not None)
+    for _, id, _, _ in list(ordered):
+        first = next((item for item in ordered if item[1] == id), None)
+        adds = next((item for item in ordered if item[1] == id and item[2] is None), None)
+        if adds and first and first[2] is not None and not any(i == id and c is None and ok for _, i, c, ok in log):
+            ordered.remove(adds)
+            ordered.insert(ordered.index(first), adds)
+    for act, id, column, read_to in ordered:
         there = any(i == id and c is None and ok for _, i, c, ok in log)
         if column is None:
             ok = not there
@@ -319,3 +327,12 @@ def test_keys_that_are_lost_are_made_again(lake: Lake, monkeypatch: pytest.Monke
     lake.delete(blocks)
     list(read_keys(lake, NS))
     assert {path: lake.get(path) for path in lake.names(f"ns={NS}/log-keys")} == blocks
+
+
+def test_a_change_settles_after_what_it_changes_whatever_their_names(lake: Lake) -> None:
+    namespace = fresh_namespace()
+    write_user_act(lake, namespace, [add("x", "zz")], "zz")
+    change = {"act": "aa", "at": add("x", "zz")["at"], "decision": "forget", "id": "x", "state": "deleted"}
+    write_user_act(lake, namespace, [change], "aa")
+    report = settle(lake, namespace)
+    assert (report.accepted, report.refused) == (["zz", "aa"], {})
