@@ -6,6 +6,10 @@ from collections.abc import Callable, Sequence
 
 from ..jobs.collect import CollectReport, collect
 from ..jobs.compact import CompactReport, compact
+from ..jobs.cool import cool
+from ..jobs.credit import credit
+from ..jobs.decay import decay
+from ..jobs.decide import DecideReport
 from ..jobs.patterns import PatternReport, patterns
 from ..jobs.reflect import Announcement, ReflectReport, reflect
 from ..jobs.reflectors import Name, judge_of, reflector_of
@@ -95,6 +99,37 @@ def run_patterns(
         dry_run=dry_run,
         progress=progress,
     )
+
+
+def run_credit(
+    settings: Settings,
+    clock: Clock,
+    *,
+    version: str,
+    namespaces: Sequence[str] | None = None,
+    dry_run: bool = False,
+) -> DecideReport:
+    """Collect, then credit memories by the outcomes of the tasks that they were put before."""
+    run_collect(settings, clock)
+    return credit(Lake.open(settings), settings, clock, version=version, namespaces=namespaces, dry_run=dry_run)
+
+
+def run_decay(
+    settings: Settings,
+    clock: Clock,
+    *,
+    version: str,
+    namespaces: Sequence[str] | None = None,
+    dry_run: bool = False,
+) -> tuple[DecideReport, DecideReport]:
+    """Collect, then send away memories whose time is over, and take what has long been away out of the store.
+
+    The reports are those of `decay` and `cool`.
+    """
+    run_collect(settings, clock)
+    lake = Lake.open(settings)
+    gone = decay(lake, settings, clock, version=version, namespaces=namespaces, dry_run=dry_run)
+    return gone, cool(lake, settings, clock, version=version, namespaces=namespaces, dry_run=dry_run)
 
 
 def run_undo(

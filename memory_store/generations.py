@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .clock import Clock
+from .cold import COLD, COOL, cooled_to, read_cold
 from .embedders import Embedder, embedder_named, embedder_of
 from .errors import NoGeneration
 from .fold import fold
@@ -109,8 +110,11 @@ def fold_to_head(lake: Lake, tables: Tables, namespace: str, embedder: Embedder)
     start = tables.folded_to(namespace)
     cache = VectorCache(lake, namespace, embedder.name)
     for rows in _portions(lake, namespace, start):
-        memories = fold(namespace, rows, _base(tables, namespace, rows))
+        memories = fold(namespace, rows, _base(lake, tables, namespace, rows))
         tables.upsert(with_vectors(memories, embedder, cache))
+        # Last, so that what another process has dropped since it folded these rows is dropped again.
+        if place := max(cooled_to(rows), tables.cooled_to(namespace)):
+            tables.cool(namespace, COLD, place)
         start = int(rows.column("seq")[-1].as_py())
         tables.set_folded_to(namespace, start)
     return start
@@ -137,17 +141,21 @@ def _portions(lake: Lake, namespace: str, start: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def _base(tables: Tables, namespace: str, rows: pa.Table) -> pa.Table | None:
-    """What the store says of memories that the rows change but don't add."""
+def _base(lake: Lake, tables: Tables, namespace: str, rows: pa.Table) -> pa.Table | None:
+    """What the store, or cold storage, says of memories that the rows change but don't add."""
+    import pyarrow as pa
+
     added: set[str] = set()
     named: set[str] = set()
     keys = zip(*(rows.column(name).to_pylist() for name in ("id", "decision", "verdict")), strict=True)
     for id, decision, verdict in keys:
-        if verdict == "accepted" and decision != "refuse":
+        if verdict == "accepted" and decision not in ("refuse", COOL):
             (added if decision == "add" else named).add(id)
     if not named - added:
         return None
-    return tables.rows(namespace, sorted(named - added))
+    stored = tables.rows(namespace, sorted(named - added))
+    missing = named - added - set(stored.column("id").to_pylist())
+    return pa.concat_tables([stored, read_cold(lake, namespace, missing)]) if missing else stored
 
 
 def with_vectors(memories: pa.Table, embedder: Embedder, cache: VectorCache) -> pa.Table:

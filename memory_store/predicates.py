@@ -148,6 +148,16 @@ def predicate(filter: Filter) -> str:
     return " AND ".join(clauses)
 
 
+def predicate_up_to(filter: Filter, seq: int) -> str:
+    """What `predicate` says, of rows that nothing has changed after a place in the log."""
+    return f"{predicate(filter)} AND seq <= {int(seq)}"
+
+
+def fold_row(key: str) -> str:
+    """The row of the table `folds` that a key names: a namespace, or one and what else is counted of it."""
+    return _one_of("namespace", (key,))
+
+
 def matches(row: Mapping[str, Any], filter: Filter) -> bool:
     """Whether a row passes the filter: what `predicate` says, in Python, for rows that are not in the store yet.
 

@@ -11,6 +11,7 @@ import msgspec
 
 from .batches import questions_out
 from .clock import Clock
+from .cold import cold_count
 from .errors import NoGeneration
 from .generations import current, open_tables
 from .inbox import inbox_paths
@@ -20,6 +21,7 @@ from .overlay import OverlayReader
 from .predicates import READABLE
 from .runs import last_runs
 from .settings import Settings
+from .touches import quarantined
 from .traces import scan_events
 
 
@@ -33,6 +35,7 @@ def status(lake: Lake, settings: Settings, clock: Clock) -> dict[str, Any]:
         "namespaces": lake.namespaces(),
         "lake": _lake_counts(events),
         "store": _store_counts(lake, settings, namespace),
+        "quarantined": [{"id": id, "reason": reason} for id, reason in quarantined(lake, namespace).items()],
         "waiting": _waiting(lake, settings, namespace, events, clock),
         "runs": [msgspec.structs.asdict(run) for run in last_runs(lake, namespace)],
     }
@@ -57,13 +60,14 @@ def _store_counts(lake: Lake, settings: Settings, namespace: str) -> dict[str, A
     except NoGeneration:
         counts: Counter[tuple[str, str]] = Counter()
         overlay = OverlayReader(lake, namespace).read(0)
-        name, embedder, folded_to = "", "", 0
+        name, embedder, folded_to, cold = "", "", 0, 0
         stored: dict[str, tuple[str, str]] = {}
     else:
         tables = open_tables(settings, generation)
         folded_to = tables.folded_to(namespace)
         overlay = OverlayReader(lake, namespace).read(folded_to)
         counts = Counter(tables.counts(namespace))
+        cold = cold_count(lake, tables, namespace)
         name, embedder = generation.name, generation.embedder
         rows = (
             tables.rows(namespace, sorted(overlay.states), ["id", "kind", "state"]).to_pylist()
@@ -86,6 +90,7 @@ def _store_counts(lake: Lake, settings: Settings, namespace: str) -> dict[str, A
         "memories": {kind: count for kind, count in sorted(live.items()) if count},
         "states": {state: count for state, count in sorted(states.items()) if count},
         "pending": states["pending"],
+        "cold": cold,
         "generation": name,
         "embedder": embedder,
         "folded_to": folded_to,

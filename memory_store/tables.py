@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import MissingExtra, NoGeneration, StoreError
 from .lake import s3_options
-from .predicates import Filter, predicate
+from .predicates import Filter, fold_row, predicate, predicate_up_to
 from .schema import arrow_schema, conform
 from .settings import Settings
 from .stored import stored, stored_schema
@@ -136,15 +136,36 @@ class Tables:
 
     def folded_to(self, namespace: str) -> int:
         """The place in the log up to which a namespace was folded; 0 if it never was."""
-        condition = predicate(Filter((namespace,), states=None))
-        rows = self._read(FOLDS, lambda table: table.search().where(condition).select(["seq"]).to_arrow())
-        return max(rows.column("seq").to_pylist(), default=0)
+        return self._place(namespace)
 
     def set_folded_to(self, namespace: str, seq: int) -> None:
         """Record how far a namespace was folded. It never goes back: a late fold changes nothing."""
+        self._set_place(namespace, seq)
+
+    def cooled_to(self, namespace: str) -> int:
+        """The place in the log that `cool` was last called with; 0 if it never was."""
+        return self._place(f"{namespace}/cool")
+
+    def cool(self, namespace: str, states: tuple[str, ...], seq: int) -> None:
+        """Drop memories, and passages of episodes, that are in one of these states and that nothing has changed after
+        a place in the log. Doing it twice changes nothing.
+        """
+        self._set_place(f"{namespace}/cool", seq)
+        condition = predicate_up_to(Filter((namespace,), states=states), seq)
+        for name in (MEMORIES, PASSAGES) if self.has_passages() else (MEMORIES,):
+            # A delete that finds nothing would leave a new version of the table all the same.
+            if self._read(name, lambda table: table.count_rows(condition)):
+                self._write(name, lambda table: table.delete(condition))
+
+    def _place(self, key: str) -> int:
+        condition = fold_row(key)
+        rows = self._read(FOLDS, lambda table: table.search().where(condition).select(["seq"]).to_arrow())
+        return max(rows.column("seq").to_pylist(), default=0)
+
+    def _set_place(self, key: str, seq: int) -> None:
         import pyarrow as pa
 
-        row = pa.table({"namespace": [namespace], "seq": [seq]}, schema=self._read(FOLDS, lambda table: table.schema))
+        row = pa.table({"namespace": [key], "seq": [seq]}, schema=self._read(FOLDS, lambda table: table.schema))
         self._write(FOLDS, partial(_merge, key="namespace", rows=row, where="source.seq > target.seq"))
 
     def ensure_passages(self) -> None:
@@ -158,21 +179,23 @@ class Tables:
 
     # Reading
 
-    def rows(self, namespace: str, ids: Iterable[str], columns: Sequence[str] | None = None) -> pa.Table:
+    def rows(
+        self, namespace: str, ids: Iterable[str], columns: Sequence[str] | None = None, table: str = MEMORIES
+    ) -> pa.Table:
         """Rows by id, in the order given, in any state; ids that the store does not have are left out.
 
-        With no `columns`, all of the schema MEMORIES.
+        With no `columns`, all of the table's schema.
         """
         import pyarrow as pa
 
         wanted = list(dict.fromkeys(ids))
-        names = list(columns or arrow_schema(MEMORIES).names)
+        names = list(columns or arrow_schema(table).names)
         asked = list(dict.fromkeys([*names, "id"]))
         parts = [
-            self.scan(Filter((namespace,), states=None, ids=tuple(wanted[start : start + _IDS])), asked)
+            self.scan(Filter((namespace,), states=None, ids=tuple(wanted[start : start + _IDS])), asked, table)
             for start in range(0, len(wanted), _IDS)
         ]
-        found = pa.concat_tables(parts) if parts else self.scan(Filter((namespace,), ids=()), asked)
+        found = pa.concat_tables(parts) if parts else self.scan(Filter((namespace,), ids=()), asked, table)
         place = {id: number for number, id in enumerate(found.column("id").to_pylist())}
         return found.take(pa.array([place[id] for id in wanted if id in place], pa.int64())).select(names)
 

@@ -172,6 +172,7 @@ class Memory:
         act = sortable_id()
         row: Row = {"act": act, "at": self._clock.now(), "decision": "restore", "id": id, "state": state}
         self._write(act, [{**row, "reason": reason or "restored on request"}])
+        self._settle()  # it may lie in cold storage, from which the fold brings it back
         return state
 
     def search(

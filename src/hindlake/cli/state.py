@@ -35,7 +35,9 @@ def _show(session: Session, value: dict[str, Any]) -> None:
     session.line(f"home       {value['home']}, namespace {value['namespace']}")
     session.line(f"lake       {lake['traces']} traces, {lake['events']} events, {lake['tool_errors']} tool errors")
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(store["memories"].items())) or "none"
-    session.line(f"memories   {kinds}; {store['pending']} pending")
+    session.line(f"memories   {kinds}; {store['pending']} pending, {store['cold']} in cold storage")
+    for item in value["quarantined"]:
+        session.line(f"quarantine {item['id']}  {item['reason']}")
     if store["generation"]:
         session.line(
             f"generation {store['generation']}, folded to {store['folded_to']}, vectors by {store['embedder']}"

@@ -1,0 +1,94 @@
+"""`hindlake run credit` and `hindlake run decay`: what outcomes say of memories, and which of them are sent away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .run import runs
+from .session import HomeOption, JsonOption, NamespaceOption, Session
+
+if TYPE_CHECKING:
+    from ..jobs.decide import DecideReport
+
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the decisions, write none.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `hindlake run`."""
+    runs.command("credit")(credit)
+    runs.command("decay")(decay)
+
+
+def credit(
+    context: typer.Context,
+    dry_run: DryRunOption = False,
+    home: HomeOption = None,
+    namespace: NamespaceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Learn from outcomes: which memories helped the tasks that they were put before, and which misled them.
+
+    Computed anew from all reads and outcomes. A memory that surely misleads is quarantined; restore brings it back.
+
+    \b
+    hindlake run credit
+    hindlake run credit --dry-run
+    """
+    from .. import __version__
+    from ..flows.pipeline import run_credit
+
+    session = Session(context, home, namespace, json)
+    report = run_credit(
+        session.settings, session.clock, version=__version__, namespaces=_named(session), dry_run=dry_run
+    )  # fmt: skip
+    _answer(session, [report], dry_run)
+
+
+def decay(
+    context: typer.Context,
+    dry_run: DryRunOption = False,
+    home: HomeOption = None,
+    namespace: NamespaceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Send away memories that have lost their strength, expired or were never used, by the policy of their kind.
+
+    What has been away for a month leaves the store for cold storage; restore brings it back from there too.
+
+    \b
+    hindlake run decay
+    hindlake run decay --dry-run
+    HINDLAKE_RETENTION_OVERRIDES='{"*/episode": {"ttl_days": 30}}' hindlake run decay
+    """
+    from .. import __version__
+    from ..flows.pipeline import run_decay
+
+    session = Session(context, home, namespace, json)
+    reports = run_decay(
+        session.settings, session.clock, version=__version__, namespaces=_named(session), dry_run=dry_run
+    )  # fmt: skip
+    _answer(session, reports, dry_run)
+
+
+def _named(session: Session) -> list[str] | None:
+    return [session.named_namespace] if session.named_namespace else None
+
+
+def _answer(session: Session, reports: Sequence[DecideReport], dry_run: bool) -> None:
+    first = reports[0]
+    counts = {name: count for report in reports for name, count in report.summary()["counts"].items()}
+    shown = [
+        {name: row[name] for name in ("decision", "id", "reason")} for report in reports for row in report.decisions
+    ]  # fmt: skip
+    value: dict[str, Any] = {"run_id": first.run_id, "job": first.job, "counts": counts, "decisions": shown}
+
+    def show() -> None:
+        said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "nothing to do"
+        session.line(f"{first.job} {first.run_id}{' (dry run: nothing was written)' if dry_run else ''}: {said}")
+        for row in shown:
+            session.line(f"  {row['decision']:<10} {row['id']}  {row['reason']}")
+
+    session.answer(value, show)
