@@ -11,6 +11,7 @@ from ..jobs.credit import credit
 from ..jobs.decay import decay
 from ..jobs.decide import DecideReport
 from ..jobs.patterns import PatternReport, patterns
+from ..jobs.purge import Receipt, purge, sweep_due
 from ..jobs.reflect import Announcement, ReflectReport, reflect
 from ..jobs.reflectors import Name, judge_of, reflector_of
 from ..jobs.review import SAMPLE, ReviewReport, review
@@ -156,3 +157,28 @@ def run_review(
 ) -> ReviewReport:
     """Draw the sample of last month, or of the month named, for people to judge, in the namespaces named, or in all."""
     return review(Lake.open(settings), clock, namespaces=namespaces, month=month, size=size)
+
+
+def run_purge(
+    settings: Settings,
+    clock: Clock,
+    *,
+    ids: Sequence[str] = (),
+    subject: str = "",
+    trace: str = "",
+    dry_run: bool = False,
+    now: bool = False,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Receipt:
+    """Remove memories of the namespace of the settings for good; `progress` is told each step."""
+    return purge(
+        Lake.open(settings), settings, clock, settings.namespace, ids=ids, subject=subject, trace=trace,
+        dry_run=dry_run, now=now, progress=progress,
+    )  # fmt: skip
+
+
+def run_purge_sweep(
+    settings: Settings, clock: Clock, *, namespaces: Sequence[str] | None = None, now: bool = False
+) -> list[Receipt]:
+    """Finish every purge whose last sweep is due, in the namespaces named, or in all."""
+    return sweep_due(Lake.open(settings), settings, clock, namespaces=namespaces, now=now)

@@ -15,6 +15,7 @@
     ns=<namespace>/log/<number>.parquet                 the decision log, gapless
     ns=<namespace>/log-keys/<number>.parquet            what the rows of many log files are about, a shortcut
     ns=<namespace>/vectors/<embedder>/<name>.parquet    vectors of other models, by keyed hash of the text
+    ns=<namespace>/purged/<purge>.json                  what was purged, by id; its receipt beside it
     current/<number>.json                               the newest names the generation that readers use
 
 *Put* writes a name that no one else uses; *create* claims a name and fails if it exists. Files appear whole.

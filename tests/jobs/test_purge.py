@@ -113,7 +113,7 @@ def everything(settings: Settings) -> bytes:
 
 
 def test_a_purged_text_is_nowhere_and_the_receipt_says_so(told: tuple[Settings, str, str], clock: ManualClock) -> None:
-    settings, trace, event = told
+    settings, _trace, _event = told
     assert b"X4478-22-991" in everything(settings)
     receipt = purged(settings, clock)
     assert b"X4478-22-991" not in everything(settings)
@@ -129,7 +129,7 @@ def test_a_purged_text_is_nowhere_and_the_receipt_says_so(told: tuple[Settings, 
 
 
 def test_what_others_said_and_what_was_said_besides_stays(told: tuple[Settings, str, str], clock: ManualClock) -> None:
-    settings, trace, event = told
+    settings, trace, _event = told
     before = {row["text"] for row in store_rows(settings) if row["subject"] == "ben"}
     purged(settings, clock)
     assert {row["text"] for row in store_rows(settings) if row["subject"] == "ben"} == before != set()
@@ -263,7 +263,7 @@ def test_old_generations_stay_for_a_grace_and_the_receipt_says_until_when(
 def test_the_sweep_takes_what_came_late_and_forgets_how_it_was_recognised(
     told: tuple[Settings, str, str], clock: ManualClock
 ) -> None:
-    settings, trace, event = told
+    settings, trace, _event = told
     purged(settings, clock)
     lake = Lake.open(settings)
     late = {"namespace": "default", "reflection_id": "x", "at": clock.now(), "traces": [trace], "reply": SECRET}
@@ -291,7 +291,7 @@ def test_the_same_statement_elsewhere_is_listed_and_stays(told: tuple[Settings, 
 
 
 def test_everything_about_a_subject_goes(told: tuple[Settings, str, str], clock: ManualClock) -> None:
-    settings, trace, _ = told
+    settings, _trace, _ = told
     receipt = purged(settings, clock, ids=[], subject="ann")
     assert receipt.verified
     assert {row["subject"] for row in store_rows(settings) if row["kind"]} <= {"ben", ""}

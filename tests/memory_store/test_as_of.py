@@ -53,7 +53,7 @@ def budget(memory: Memory, as_of: Any) -> list[str]:
 
 
 def test_a_search_as_of_a_day_finds_what_was_known_then(told: tuple[Memory, str, str]) -> None:
-    memory, old, new = told
+    memory, old, _new = told
     assert budget(memory, TODAY - timedelta(days=1)) == []
     assert budget(memory, TODAY + timedelta(hours=1)) == ["The budget is 5000"]
     assert budget(memory, TODAY + timedelta(days=1, hours=1)) == ["The budget is 8000"]
