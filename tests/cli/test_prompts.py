@@ -42,8 +42,9 @@ def test_the_whole_loop_from_a_review_to_a_version_in_use(
         path = tmp_path / "sample.jsonl"
         shell("review", "--export", str(path))
         rows = [json.loads(line) for line in path.read_text().splitlines()]
-        assert [row["text"] for row in rows] == [TOLD]
-        path.write_text(json.dumps({"id": rows[0]["id"], "verdict": "wrong", "reason": "it names no tool"}))
+        assert {row["text"] for row in rows} == {TOLD}
+        said = {"verdict": "wrong", "reason": "it names no tool"}
+        path.write_text("".join(json.dumps({"id": row["id"], **said}) + "\n" for row in rows))
         shell("review", "--verdicts", str(path))
 
         assert shell("prompts", "next", "--dry-run", "--json").json["text"].count("it names no tool") == 1
@@ -53,7 +54,7 @@ def test_the_whole_loop_from_a_review_to_a_version_in_use(
         assert (made["base"], made["path"]) == (BASE, str(folder / f"{name}.md"))
         assert shell("prompts", "show", name, "--json").json["text"] == (folder / f"{name}.md").read_text()
         listed = {row["name"]: row for row in shell("prompts", "list", "--json").json["prompts"]}
-        assert (listed[BASE]["in_use"], listed[BASE]["judged"]["wrong"]) == (True, 1)
+        assert (listed[BASE]["in_use"], listed[BASE]["judged"]["wrong"]) == (True, len(rows))
         assert (listed[name]["from"], listed[name]["reviewed_examples"], listed[name]["in_use"]) == ("folder", 1, False)
         assert "has these examples already" in shell("prompts", "next").err
 
