@@ -22,6 +22,7 @@ The same lesson from several runs is one lesson: a point of quality more, and .1
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -92,17 +93,18 @@ def _statements(trace: Trace) -> list[Candidate]:
     """What the user of a trace states, a later value of an attribute after an earlier one."""
     known: dict[str, Statement] = {}
     found: dict[tuple[str, str, str], Candidate] = {}
-    for event in trace.events:
-        if not is_from_user(event):
-            continue
+    words = [event for event in trace.events if is_from_user(event)]
+    settled: dict[str, list[Statement]] = defaultdict(list)
+    for item in settled_of(trace, words):
+        settled[item.event.event_id].append(item.said)
+    for event in words:
         stated = statements_of(event.content, known)
         for said in stated:
             if said.attribute and not said.secret:
                 known[said.attribute] = said
         # A sentence in which something is stated is kept once, as what it states
-        stated += [
-            more.said for more in settled_of(trace, (event,)) if not any(s.quote in more.said.quote for s in stated)
-        ]
+        quotes = [said.quote for said in stated if said.quote]
+        stated += [said for said in settled[event.event_id] if not any(quote in said.quote for quote in quotes)]
         for said in stated:
             key = (said.kind, said.attribute or said.text.casefold(), said.value.casefold())
             found.setdefault(key, _statement_candidate(trace, said, (event, said.quote)))

@@ -24,8 +24,8 @@ _PARTS = 4
 _LONGEST = 180
 #: Sentences of a message in which someone accepts, or has reserves.
 _HEAD = 3
-#: Characters in which a message says what it is.
-_BEGINNING = 500
+#: Characters in which a message says what it is, and that are read of it.
+_BEGINNING, _READ = 500, 20_000
 
 _OPENING = (
     r"^\W*(?:(?:well|okay|ok|alright|right|ah|oh|hm+|now|good|so|fine|great|perfect|excellent|thanks|thank you|"
@@ -114,7 +114,7 @@ def agreements_of(trace: Trace) -> list[Agreement]:
 
 def _laid_out(text: str) -> list[Statement]:
     """The plan that a message lays out, and its definite parts."""
-    plain = _CODE.sub("\n", text)
+    plain = _CODE.sub("\n", text[:_READ])
     if _CHOICE.search(plain[:_BEGINNING]):
         return []
     headings = [

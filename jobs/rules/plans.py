@@ -176,7 +176,7 @@ def settled_in(text: str) -> list[Statement]:
     if len(text) > DOCUMENT:
         return []
     own = own_words(text)
-    labelled = _labelled(own.splitlines())
+    labelled = labelled_lines(own)
     for line, label, value in labelled:
         if said := _of_label(label, value, line):
             found.setdefault(said.text.casefold(), said)
@@ -186,7 +186,8 @@ def settled_in(text: str) -> list[Statement]:
     for sentence in sentences_of(rest):
         if said := _of_sentence(sentence):
             found.setdefault(said.text.casefold(), said)
-    return list(found.values())[:LIMIT]
+    # A sentence from which a quotation was taken out is not as they wrote it
+    return [said for said in found.values() if said.quote in text][:LIMIT]
 
 
 def settled_of(trace: Trace, events: Iterable[Event]) -> list[Settled]:
@@ -198,23 +199,19 @@ def settled_of(trace: Trace, events: Iterable[Event]) -> list[Settled]:
 
 def labelled_lines(text: str) -> list[tuple[str, str, str]]:
     """Lines of the form "Label: value", each as line, label and value; a single plain one is no form."""
-    return _labelled(text.splitlines())
-
-
-def _lasts(intention: str) -> bool:
-    """Whether what someone means to do has a day or a number, and is not over by tomorrow."""
-    return _FLEETING.search(intention) is None and _WHEN.search(intention) is not None
-
-
-def _labelled(lines: Iterable[str]) -> list[tuple[str, str, str]]:
     found = []
     plain = 0
-    for line in lines:
+    for line in text.splitlines():
         if match := _LABEL.match(line):
             plain += bool(match["plain"])
             label, value = match["bold"] or match["plain"], match["bold_value"] or match["plain_value"]
             found.append((line.strip(), label.strip(), value.replace("**", "").strip()))
     return [] if len(found) == 1 and plain else found
+
+
+def _lasts(intention: str) -> bool:
+    """Whether what someone means to do has a day or a number, and is not over by tomorrow."""
+    return _FLEETING.search(intention) is None and _WHEN.search(intention) is not None
 
 
 def _of_label(label: str, value: str, line: str) -> Statement | None:

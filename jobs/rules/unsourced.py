@@ -17,7 +17,8 @@ _READ = 200_000
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_.#-])[$€£¥]?\d[\d,]*(?:\.\d+)?%?(?![A-Za-z0-9_])")
 #: Parts of a message whose figures are no findings: code, formulas, numbers of list items and of steps.
 _NO_FINDING = re.compile(
-    r"```.*?(?:```|\Z)|\\\[.*?\\\]|\\\(.*?\\\)|^\s*\d+[.)、]\s|^#+.*$|\bsteps? \d+|第\d+步", re.S | re.M | re.I
+    r"```.*?(?:```|\Z)|\\\[.*?(?:\\\]|\Z)|\\\(.*?(?:\\\)|\Z)|^\s*\d+[.)、]\s|^#+.*$|\bsteps? \d+|第\d+步",
+    re.S | re.M | re.I,
 )
 _FOUND = re.compile(
     r"\b(?:here (?:is|are)|(?:was|were|been|have|has) (?:found|retrieved|confirmed|verified|identified|checked)|"
@@ -59,17 +60,17 @@ def _amounts(figures: Iterable[str]) -> Iterator[float]:
 
 def _is_derived(figure: str, parts: Sequence[float]) -> bool:
     """Whether a figure is the sum, the difference or a small multiple of what stands beside it."""
-    for value in _amounts((figure,)):
-        others = {round(part, 2) for part in parts if part != value}
-        if any(round(value - part, 2) in others or round(value + part, 2) in others for part in others):
-            return True
-        return any(round(part * times, 2) == round(value, 2) for part in others for times in range(2, 10))
-    return False
+    value = next(_amounts((figure,)), None)
+    if value is None:
+        return False
+    others = {round(part, 2) for part in parts if part != value}
+    summed = any(round(value - part, 2) in others or round(value + part, 2) in others for part in others)
+    return summed or any(round(part * times, 2) == round(value, 2) for part in others for times in range(2, 10))
 
 
 def _figures(text: str) -> dict[str, str]:
     """The figures of two digits or more in a text: each plain, with the words that it stands in."""
-    found = {}
+    found: dict[str, str] = {}
     for match in _NUMBER.finditer(text):
         plain = _plain(match.group())
         if len(re.sub(r"\D", "", plain)) >= 2:

@@ -328,3 +328,14 @@ def test_a_failure_that_was_never_mended_quotes_every_try_and_what_led_to_it() -
 def test_a_result_handed_back_under_the_user_s_name_corrects_nobody() -> None:
     back = said("Observation: incorrect rows: 20 of the coach bookings are wrong")
     assert lessons(trace(WISH, said("I look.", "agent"), back, ended("success"))) == []
+
+
+def test_a_secret_beside_what_is_settled_hides_nothing_else() -> None:
+    words = "My password is hunter2hunter.\nOur main goal is to open the bakery by June 1."
+    kept = reflect(trace(said(words)))
+    assert [candidate.text for candidate in kept] == ["Our main goal is to open the bakery by June 1."]
+
+
+def test_what_is_stated_and_settled_in_one_sentence_is_kept_once() -> None:
+    kept = reflect(trace(said("My budget for the bakery is 9000 euros.")))
+    assert len(kept) == 1
