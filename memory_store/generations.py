@@ -22,6 +22,7 @@ from .errors import NoGeneration
 from .fold import fold
 from .lake import Lake
 from .log import log_paths, read_log
+from .passage_fold import fold_passages
 from .settings import Settings
 from .tables import Tables
 from .vectors import VectorCache, embed_texts, text_to_embed
@@ -93,6 +94,7 @@ def build(
     tables = Tables.create(store_url(settings, name), embedder.dim, settings)
     for namespace in lake.namespaces():
         fold_to_head(lake, tables, namespace, embedder)
+        fold_passages(lake, tables, namespace, embedder)
     tables.index()
     generation = Generation(number, name, embedder.name, embedder.dim, clock.now(), reason)
     if lake.create(f"current/{number:06d}.json", msgspec.json.encode(asdict(generation))):

@@ -87,6 +87,17 @@ def shares(raws: Sequence[float], base: float = 0.0, least: float = 1e-9) -> lis
     return [min(max((raw - base) / span, 0.0), 1.0) for raw in raws]
 
 
+def found_by(raws: Mapping[str, float]) -> list[Found]:
+    """What a leg found that says nothing of relevance, from its scores by id; zero is not found.
+
+    >>> [one.id for one in found_by({"a": 1.0, "b": 0.0, "c": 2.0})]
+    ['c', 'a']
+    """
+    ids = sorted((id for id in raws if raws[id] > 0), key=lambda id: (-raws[id], id))
+    values = [raws[id] for id in ids]
+    return [Found(id, raw, share, 0.0) for id, raw, share in zip(ids, values, shares(values), strict=True)]
+
+
 def text_relevance(bm25: float) -> float:
     """BM25 on an absolute scale: it grows with what is shared, and never reaches 1."""
     return max(bm25, 0.0) / (max(bm25, 0.0) + _TEXT_MIDDLE)

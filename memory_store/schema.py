@@ -159,6 +159,7 @@ PASSAGES = (
     _c("conversation", "text", "what it has its place in: the conversation, or the trace that belongs to none"),
     _c("place", "int", "place in the conversation, from 0"),
     _c("role", "text", "who spoke: user · agent · tool"),
+    _c("events", "int", "events of its trace when it was made, by which it is known to be out of date"),
 )
 
 #: One row a trace that the gate has looked at.

@@ -1,20 +1,27 @@
-"""Finding memories: filter first, then legs, one ranking, and the rows of its top."""
+"""Finding memories: filter first, then legs, one ranking, and the rows of its top.
+
+Three shelves are searched, each by legs of its own: memories; episodes, which their turns speak for too; and
+passages, the turns themselves. A query names kinds, so most look at one shelf.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from .dates import span_of
 from .embedders import Embedder
+from .entities import entities_of
+from .legs import LEAST_SPAN, RECENT_DAYS, Ask, cosines_of, found_legs, shelf_legs, telling_legs
+from .passage_legs import Pool, episode_legs, neighbour_legs, pool_of
 from .predicates import Filter, matches
-from .ranking import NAMES_WEIGHT, Found, Leg, Place, Ranked, coverage, fuse, row_factors, shares, text_relevance
+from .ranking import Leg, Place, Ranked, fuse, row_factors
 from .schema import arrow_schema
 from .settings import SearchSettings
-from .tables import Candidate, Tables
-from .terms import normal, row_terms, said, terms
+from .tables import MEMORIES, PASSAGES, Candidate, Tables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,11 +31,14 @@ if TYPE_CHECKING:
 
 #: What ranking needs to know of a candidate.
 RANKING = ("kind", "text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence",
-            "strength", "valid_from", "added_at")  # fmt: skip
+           "strength", "valid_from", "added_at")  # fmt: skip
+_PLACED = (*RANKING, "episode", "conversation", "place")
 #: How many times more candidates the text leg supplies: their cosines are computed, the other way round can't be.
 _TEXT_MORE = 2
-#: A cosine this close above "unrelated" is noise, and no share of anything.
-_LEAST_SPAN = 0.02
+#: How many times more candidates come of passages: they are many and short, and neighbours count.
+_PASSAGES_MORE = 2
+#: Candidates of the legs that only add some: entities, recency, dates.
+_FEW = 20
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,7 @@ class Hit:
     score: float
     #: How relevant it is by itself, 0 to 1
     relevance: float
-    #: Where each leg had it: "vector", "text", "fresh" (words of what the store does not hold yet), "names"
+    #: Where each leg had it: "vector", "text", "fresh" (words of what the store does not hold yet), "names", …
     legs: Mapping[str, Place]
     #: What its rank was multiplied by
     factors: Mapping[str, float]
@@ -65,25 +75,25 @@ def find(
     `embedder` is the generation's. `floor`: what is less relevant than this is not returned. `overlay`: rows that are
     not in the store yet, of any namespace, with their vectors; the filter is applied here, and a row whose id the
     store has too is left out. Hidden memories are named by the filter's `not_ids`. `vector`: the query's, if it
-    is known already. `uses`: asked what is known about the use of the candidates.
+    is known already. `uses`: asked what is known about the use of the candidates. Passages are found only when the
+    filter's kinds name them.
     """
     if limit < 1:
         return []
     if vector is None:
         vector = embedder.queries([query])[0]
-    with ThreadPoolExecutor(1) as pool:
-        words = pool.submit(tables.text_leg, query, filter, settings.candidates * _TEXT_MORE, (*RANKING, "vector"))
-        near = tables.vector_leg(vector, filter, settings.candidates, RANKING)
-        worded = words.result()
-    stored = {candidate.id for candidate in (*near, *worded)}
-    fresh = _fresh(tables, filter, [row for row in overlay if matches(row, filter) and row["id"] not in stored])
-    legs = legs_of(query, vector, near, worded, fresh, embedder, settings)
-    known: dict[str, Mapping[str, Any]] = {candidate.id: candidate.row for candidate in (*near, *worded)}
-    known |= {row["id"]: row for row in fresh}
-    used = uses(known) if uses is not None else {}
-    factors = {id: row_factors(row, now, used.get(id), settings) for id, row in known.items()}
-    ranked = [hit for hit in fuse(legs, settings.fusion, settings.rrf_k, factors) if hit.relevance >= floor]
-    return _hits(tables, filter, ranked, limit, {row["id"]: row for row in fresh})
+    search = _Search(tables, Ask(embedder, query, vector, settings, now), now, limit, floor, uses)
+    kinds = filter.kinds
+    hits: list[Hit] = []
+    others = None if kinds is None else tuple(kind for kind in kinds if kind not in ("episode", "passage"))
+    fresh = list(overlay)
+    if others is None or others or not kinds:
+        hits += search.memories("memories", replace(filter, kinds=others), fresh)
+    if kinds is not None and "episode" in kinds:
+        hits += search.memories("episodes", replace(filter, kinds=("episode",)), fresh)
+    if kinds is not None and "passage" in kinds and tables.has_passages():
+        hits += search.passages(replace(filter, kinds=("passage",)))
+    return sorted(hits, key=lambda hit: (-hit.score, -hit.relevance, hit.row["id"]))[:limit]
 
 
 def legs_of(
@@ -95,67 +105,127 @@ def legs_of(
     embedder: Embedder,
     settings: SearchSettings,
 ) -> list[Leg]:
-    """What each leg says. `near`: by cosine; `worded`: by BM25; `fresh`: rows that no index has."""
-    cosines = {candidate.id: candidate.score for candidate in near}
-    cosines |= _cosines(vector, {c.id: c.vector for c in worded if c.id not in cosines})
-    cosines |= _cosines(vector, {row["id"]: row.get("vector") for row in fresh})
-    curve = embedder.curve(query)
-    ids = sorted(cosines, key=lambda id: (-cosines[id], id))
-    raws = [cosines[id] for id in ids]
-    vectors = [
-        Found(id, raw, share, float(relevance))
-        for id, raw, share, relevance in zip(
-            ids, raws, shares(raws, curve.unrelated, _LEAST_SPAN), curve(raws), strict=True
+    """The legs of memories that were found otherwise than by the store: `near` by meaning, `worded` by words."""
+    ask = Ask(embedder, query, vector, settings)
+    weight = ask.weigher("memories")
+    known = {candidate.id: candidate.row for candidate in (*near, *worded)} | {row["id"]: row for row in fresh}
+    return [*shelf_legs(ask, weight, near, worded, (), fresh), *telling_legs(ask, known, weight)]
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One query in one store."""
+
+    tables: Tables
+    ask: Ask
+    now: datetime
+    limit: int
+    floor: float
+    uses: Callable[[Iterable[str]], Mapping[str, Use]] | None
+
+    def memories(self, shelf: str, filter: Filter, overlay: Sequence[Mapping[str, Any]]) -> list[Hit]:
+        """Hits among memories, or among episodes."""
+        weight, settings = self.ask.weigher(shelf), self.ask.settings
+        turns = shelf == "episodes" and self.tables.has_passages()
+        with ThreadPoolExecutor(4) as pool:
+            # What else is asked for is asked of the episode, below.
+            inside = Filter(filter.namespaces, ("passage",), filter.states, filter.subjects, filter.task_types)
+            placed = pool.submit(self._pool, inside, settings.candidates * _PASSAGES_MORE) if turns else None
+            near, worded, few = self._queries(pool, MEMORIES, filter, settings.candidates, RANKING, weight)()
+        found = {candidate.id: candidate.row for candidate in (*few, *worded, *near)}
+        turn_legs: list[Leg] = []
+        if placed is not None:
+            turn_legs = episode_legs(placed.result(), self.ask.embedder.curve(self.ask.query), LEAST_SPAN, weight)
+            named = {place.id for leg in turn_legs for place in leg.found}
+            wanted = tuple(sorted(named - found.keys()))
+            more = self.tables.scan(replace(filter, ids=_within(filter.ids, wanted)), ["id", *RANKING]).to_pylist()
+            found |= {row["id"]: row for row in more}
+            turn_legs = [replace(leg, found=[one for one in leg.found if one.id in found]) for leg in turn_legs]
+        fresh = _fresh(self.tables, filter, [row for row in overlay if matches(row, filter) and row["id"] not in found])
+        known = found | {row["id"]: row for row in fresh}
+        legs = [*shelf_legs(self.ask, weight, near, worded, few, fresh), *turn_legs]
+        ranked = self._rank([*legs, *telling_legs(self.ask, known, weight)], known)
+        return _hits(self.tables, MEMORIES, filter, ranked, self.limit, {row["id"]: row for row in fresh})
+
+    def passages(self, filter: Filter) -> list[Hit]:
+        """Hits among passages: those whose episode passes the filter too, wherever their own row may lag behind it."""
+        weight = self.ask.weigher("passages")
+        with ThreadPoolExecutor(4) as pool:
+            count = self.ask.settings.candidates * _PASSAGES_MORE
+            near, worded, few = self._queries(pool, PASSAGES, filter, count, _PLACED, weight)()
+        known_cosines = cosines_of(self.ask.vector, near, worded, few)
+        candidates = pool_of(self.ask.query, (*near, *worded, *few), known_cosines)
+        known = {id: candidate.row for id, candidate in candidates.candidates.items()}
+        legs = [
+            *found_legs(self.ask, known_cosines, worded, weight),
+            *neighbour_legs(candidates, self.ask.embedder.curve(self.ask.query).unrelated, LEAST_SPAN, weight),
+            *telling_legs(self.ask, known, weight),
+        ]
+        return _hits(self.tables, PASSAGES, filter, self._rank(legs, known), self.limit, {})
+
+    def _pool(self, filter: Filter, count: int) -> Pool:
+        """The passages that speak for episodes."""
+        near = self.tables.vector_leg(self.ask.vector, filter, count, _PLACED, PASSAGES)
+        worded = self.tables.text_leg(self.ask.query, filter, count * _TEXT_MORE, (*_PLACED, "vector"), PASSAGES)
+        return pool_of(self.ask.query, (*near, *worded), cosines_of(self.ask.vector, near, worded, ()))
+
+    def _queries(
+        self,
+        pool: ThreadPoolExecutor,
+        table: str,
+        filter: Filter,
+        count: int,
+        columns: Sequence[str],
+        weight: Callable[[str], float],
+    ) -> Callable[[], tuple[list[Candidate], list[Candidate], list[Candidate]]]:
+        """Start the queries of a shelf side by side; call the result for what they found: near, worded, a few more.
+
+        A leg of no weight asks nothing.
+        """
+        query, vector, tables = self.ask.query, self.ask.vector, self.tables
+        none: list[Candidate] = []
+        with_vector = (*columns, "vector")
+        worded = pool.submit(
+            lambda: tables.text_leg(query, filter, count * _TEXT_MORE, with_vector, table) if weight("text") else none
         )
-    ]
-    scores = [candidate.score for candidate in worded]
-    texts = [
-        Found(candidate.id, candidate.score, share, text_relevance(candidate.score))
-        for candidate, share in zip(worded, shares(scores), strict=True)
-    ]
-    return [
-        Leg("vector", settings.vector_weight, vectors),
-        Leg("text", 1 - settings.vector_weight, texts),
-        Leg("fresh", 1 - settings.vector_weight, _fresh_words(query, worded, fresh)),
-        Leg("names", NAMES_WEIGHT if settings.fusion == "score" else 0.0, _named(query, (*near, *worded), fresh)),
-    ]
+        narrow: list[Future[list[Candidate]]] = [
+            pool.submit(tables.vector_leg, vector, one, _FEW, columns, table) for one in self._narrower(filter, weight)
+        ]
+        near = tables.vector_leg(vector, filter, count, columns, table) if weight("vector") else none
+        return lambda: (near, worded.result(), [candidate for one in narrow for candidate in one.result()])
+
+    def _narrower(self, filter: Filter, weight: Callable[[str], float]) -> list[Filter]:
+        """Filters whose nearest memories are candidates too: what mentions what the query names, what is of the time
+        that it names, what is recent.
+        """
+        narrow = []
+        names = entities_of(self.ask.query) if weight("entities") else ()
+        if names and filter.entities is None:
+            narrow.append(replace(filter, entities=names))
+        if weight("dates") and (span := span_of(self.ask.query, self.now)):
+            narrow.append(_between(filter, *span))
+        if weight("recency"):
+            narrow.append(_between(filter, self.now - timedelta(days=RECENT_DAYS), self.now))
+        return narrow
+
+    def _rank(self, legs: Sequence[Leg], known: Mapping[str, Mapping[str, Any]]) -> list[Ranked]:
+        settings = self.ask.settings
+        used = self.uses(known) if self.uses is not None else {}
+        factors = {id: row_factors(row, self.now, used.get(id), settings) for id, row in known.items()}
+        ranked = fuse(legs, settings.fusion, settings.rrf_k, factors)
+        return [hit for hit in ranked if hit.relevance >= self.floor]
 
 
-def _named(query: str, candidates: Sequence[Candidate], fresh: Sequence[Mapping[str, Any]]) -> list[Found]:
-    """What the query names: entities and subjects, said in full. It finds nothing new, and tells equals apart."""
-    text = normal(query)
-    counts: dict[str, int] = {}
-    for row in (*(candidate.row for candidate in candidates), *fresh):
-        names = {normal(name) for name in (*(row.get("entities") or ()), row.get("subject") or "") if name}
-        counts[row["id"]] = sum(said(name, text) for name in names)
-    raws = [float(count) for count in counts.values()]
-    found = [Found(id, raw, share, 0.0) for id, raw, share in zip(counts, raws, shares(raws), strict=True) if raw]
-    return sorted(found, key=lambda one: (-one.raw, one.id))
+def _between(filter: Filter, since: datetime, until: datetime) -> Filter:
+    return replace(
+        filter,
+        since=since if filter.since is None else max(since, filter.since),
+        until=until if filter.until is None else min(until, filter.until),
+    )
 
 
-def _fresh_words(query: str, worded: Sequence[Candidate], fresh: Sequence[Mapping[str, Any]]) -> list[Found]:
-    """The words of rows that no index has: BM25 of two corpora can't be compared, shares of the query can."""
-    if not fresh:
-        return []
-    wanted = terms(query)
-    covered = {row["id"]: coverage(wanted, row_terms(row)) for row in fresh}
-    best = max((coverage(wanted, row_terms(candidate.row)) for candidate in worded[:10]), default=0.0)
-    best = max(best, *covered.values())
-    ids = sorted((id for id in covered if covered[id]), key=lambda id: (-covered[id], id))
-    return [Found(id, covered[id], covered[id] / best, covered[id] / 2) for id in ids]
-
-
-def _cosines(
-    vector: npt.NDArray[np.float32], others: Mapping[str, Sequence[float] | npt.NDArray[np.float32] | None]
-) -> dict[str, float]:
-    import numpy as np
-
-    have = {id: np.asarray(other, dtype=np.float32) for id, other in others.items() if other is not None}
-    have = {id: other for id, other in have.items() if other.shape == vector.shape}
-    if not have:
-        return {}
-    cosines = np.stack(list(have.values())) @ vector
-    return {id: float(cosine) for id, cosine in zip(have, cosines, strict=True) if np.isfinite(cosine)}
+def _within(ids: tuple[str, ...] | None, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    return wanted if ids is None else tuple(sorted(set(ids) & set(wanted)))
 
 
 def _fresh(tables: Tables, filter: Filter, rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -169,18 +239,33 @@ def _fresh(tables: Tables, filter: Filter, rows: list[Mapping[str, Any]]) -> lis
 
 
 def _hits(
-    tables: Tables, filter: Filter, ranked: Sequence[Ranked], limit: int, fresh: Mapping[str, Mapping[str, Any]]
+    tables: Tables,
+    table: str,
+    filter: Filter,
+    ranked: Sequence[Ranked],
+    limit: int,
+    fresh: Mapping[str, Mapping[str, Any]],
 ) -> list[Hit]:
     """The rows of the best, read under the same filter: one that changed since is left out, and the next moves up."""
-    names = [name for name in arrow_schema("memories").names if name != "vector"]
+    names = [name for name in arrow_schema(table).names if name != "vector"]
     hits: list[Hit] = []
     start = 0
     while len(hits) < limit and start < len(ranked):
         some = ranked[start : start + limit - len(hits)]
         start += len(some)
         wanted = tuple(hit.id for hit in some if hit.id not in fresh)
-        found = tables.scan(replace(filter, ids=wanted), names).to_pylist() if wanted else []
+        found = tables.scan(replace(filter, ids=wanted), names, table).to_pylist() if wanted else []
+        if table == PASSAGES:
+            found = _of_readable(tables, filter, found)
         rows: dict[str, Mapping[str, Any]] = {row["id"]: row for row in found}
         rows |= {id: {name: row.get(name) for name in names} for id, row in fresh.items()}
         hits += [Hit(rows[h.id], h.score, h.relevance, h.legs, h.factors) for h in some if h.id in rows]
     return hits
+
+
+def _of_readable(tables: Tables, filter: Filter, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Passages whose episode is in a state that the filter lets through: what was forgotten speaks no more."""
+    episodes = tuple(sorted({row["episode"] for row in rows}))
+    allowed = Filter(filter.namespaces, kinds=("episode",), states=filter.states, ids=episodes, not_ids=filter.not_ids)
+    readable = set(tables.scan(allowed, ["id"]).column("id").to_pylist()) if episodes else set()
+    return [row for row in rows if row["episode"] in readable]

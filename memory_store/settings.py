@@ -178,6 +178,8 @@ class SearchSettings(_Section):
     candidates: int = Field(50, ge=1)
     #: Weight of the vector leg; the full-text leg has the rest
     vector_weight: float = Field(0.5, ge=0, le=1)
+    #: Other weights of legs than the shipped ones, by name; 0: the leg is not asked. docs/recall.md lists the legs
+    weights: dict[str, float] = {}
     #: Seconds until writes of other processes are looked for again; 0: at every search
     refresh_seconds: float = Field(0, ge=0)
     #: Whether reads are logged: what was asked and returned, from which usage and credit are computed
