@@ -116,8 +116,11 @@ class BatchDesk:
     def flush(self) -> None:
         """Send the batch that is being filled. Raises `ModelError` when the provider does not take it."""
         file, self._file = self._file, None
-        if file is None:
-            return
+        if file is not None:
+            with file.lines:
+                self._send(file)
+
+    def _send(self, file: _File) -> None:
         batch = OpenBatch(
             batch_id=new_batch_id(),
             at=self._clock.now(),
@@ -225,7 +228,7 @@ class BatchDesk:
         failures = results.failures.values()
         new = {one.parameter for one in failures if one.remedy == "adapt"}
         self._dropped = tuple(sorted({*self._dropped, *batch.dropped, *new}))
-        is_weaker = any(one.remedy == "weaker" and (one.sure or not results.replies) for one in failures)
+        is_weaker = any(one.remedy == "weaker" for one in failures)
         if is_weaker and batch.mode == self._mode and self._mode != MODES[-1]:
             self._mode = MODES[MODES.index(self._mode) + 1]
         counted = [

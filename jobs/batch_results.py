@@ -50,7 +50,7 @@ class Results:
             return
         question = self.asked[key]
         mode: Mode = "text" if question.plain else self.mode
-        got = _outcome(said, question, mode, proven=bool(self.replies))
+        got = _outcome(said, question, mode)
         if isinstance(got, Reply):
             self.replies[key] = got
             self.failures.pop(key, None)
@@ -60,7 +60,7 @@ class Results:
             self.failures[key] = got
 
 
-def _outcome(said: dict[str, Any], question: AskedQuestion, mode: Mode, proven: bool) -> Reply | Failure:
+def _outcome(said: dict[str, Any], question: AskedQuestion, mode: Mode) -> Reply | Failure:
     response, error = said.get("response"), said.get("error")
     if not isinstance(response, dict):
         error = error if isinstance(error, dict) else {}
@@ -69,7 +69,8 @@ def _outcome(said: dict[str, Any], question: AskedQuestion, mode: Mode, proven: 
     status, body = response.get("status_code"), response.get("body")
     if status != 200:
         code = status if isinstance(status, int) else 500
-        return failure_of_status(code, _message(body), 0.0, mode, proven)
+        # Only what says that it is the structure is taken for it: no one is there to ask again at once.
+        return failure_of_status(code, _message(body), 0.0, mode, proven=True)
     got = reply_of_body(json.dumps(body).encode(), question.key, mode)
     if isinstance(got, Reply) and got.estimated:
         return msgspec.structs.replace(got, input_tokens=question.estimate, output_tokens=estimate_tokens(got.content))
