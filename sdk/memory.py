@@ -198,7 +198,8 @@ class Memory:
     ) -> list[Hit]:
         """The memories that answer a query, best first: filtered first, then by words and by meaning.
 
-        A filter takes one value or several, any of which will do. Without `kinds`, all but episodes. Facts and
+        A filter takes one value or several, any of which will do. Without `kinds`, all but episodes and their
+        passages: a passage is one turn or step, cited by its event in `evidence`. Facts and
         preferences about a subject are returned only when `subject` names it; what has no subject is shared.
         `since` and `until` bound the time since when a memory holds. An empty query lists the newest.
         The read is logged for the task `trace`, else for the one that a recorder of this process runs in this
@@ -211,7 +212,7 @@ class Memory:
             raise UsageError(f"limit is {limit}: ask for at least one")
         where = Filter(
             namespaces=(self.namespace,),
-            kinds=_known(_many(kinds), ("episode", *DEFAULT_KINDS), "kind") or DEFAULT_KINDS,
+            kinds=_known(_many(kinds), ("episode", "passage", *DEFAULT_KINDS), "kind") or DEFAULT_KINDS,
             states=_known(_many(states), _STATES, "state") or READABLE,
             subjects=None if subject == ANY_SUBJECT else _many(subject) or (),
             task_types=_many(task_type),
