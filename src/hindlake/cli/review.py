@@ -88,6 +88,8 @@ class _Desk:
 
     def __init__(self, session: Session, month: str, since: datetime | None, until: datetime | None, size: int) -> None:
         self.session, self.lake, self.namespace = session, session.lake, session.settings.namespace
+        #: Memories that were read from the log, by id
+        self._memories: dict[str, Row] = {}
         now = session.clock.now()
         if since or until:
             begin = as_utc(since) if since else datetime.min.replace(tzinfo=now.tzinfo)
@@ -101,7 +103,7 @@ class _Desk:
 
     def items(self, ids: list[str]) -> Iterator[Item]:
         """The memories with these ids, with their evidence."""
-        memories = memories_of(self.lake, self.namespace, ids)
+        memories = self._read(ids)
         yield from items_of(self.lake, self.namespace, [memories[id] for id in ids if id in memories])
 
     def last(self) -> dict[str, Row]:
@@ -110,7 +112,7 @@ class _Desk:
 
     def keep(self, given: list[Verdict]) -> tuple[list[Row], list[str]]:
         """Keep verdicts: the rows that are new, and the ids that are no reflected memories."""
-        memories = memories_of(self.lake, self.namespace, [verdict.memory_id for verdict in given])
+        memories = self._read([verdict.memory_id for verdict in given])
         known = [(verdict, memories[verdict.memory_id]) for verdict in given if verdict.memory_id in memories]
         in_sample = {id: self.period.name for id in self.ids}
         rows: list[Row] = []
@@ -118,6 +120,12 @@ class _Desk:
             some = [pair for pair in known if in_sample.get(pair[0].memory_id, "") == name]
             rows += write_verdicts(self.lake, self.namespace, some, self.session.clock.now(), name)
         return rows, [verdict.memory_id for verdict in given if verdict.memory_id not in memories]
+
+    def _read(self, ids: list[str]) -> dict[str, Row]:
+        """The rows of the log that added these memories, each read once, whatever the log's length."""
+        if missing := [id for id in ids if id not in self._memories]:
+            self._memories |= memories_of(self.lake, self.namespace, missing)
+        return self._memories
 
     def report(self) -> dict[str, Any]:
         """Figures of the sample, and the shares over everything that was ever judged in the namespace."""
