@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -265,6 +266,19 @@ def test_an_order_that_separates_is_found_and_one_that_may_be_chance_is_not() ->
     text = candidate_of(pattern).text
     assert text.startswith("When a task of type rowing needs launch: call survey, then launch.")
     assert orders(looks_of(planted(2, 2)), "rowing", 3) == []
+
+
+def test_chance_is_hardly_ever_taken_for_an_order() -> None:
+    """Calls and outcomes that have nothing to do with each other, twenty times over sixty tasks."""
+    chance = random.Random(20)
+    found = 0
+    for _ in range(20):
+        rows = [
+            (f"t{n}", chance.choices("uvwxyz", k=chance.randint(1, 6)), chance.choice(["success", "failure"]))
+            for n in range(60)
+        ]
+        found += len([pattern for pattern in orders(looks_of(rows), "", 3) if not pattern.refusal])
+    assert found <= 1
 
 
 def test_one_task_run_a_hundred_times_proves_no_order() -> None:

@@ -16,6 +16,7 @@ from hindlake.memory_store.errors import SettingsError, UsageError
 PROMPT = newest(prompt_names())
 #: Prompts that were released. A line here is never changed: a better prompt is a new version.
 RELEASED = {
+    "patterns.v1": "57acaacca229d6f570dbd11903b0ba5d8a63ab0c8726be046b86a6bc7ec06403",
     "reflect.v1": "872a9a8347a486aed98b515888a0863c624ec01be9bbe9a5cdd26cbdfa050834",
 }
 
