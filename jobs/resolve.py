@@ -1,21 +1,22 @@
 """Resolve: memories that want in meet those that are there. Pure: rows in, decisions out.
 
 Only what is sure is joined: the same words are merged into the memory that had them first; a new value of an
-attribute of the same subject supersedes the old one. Everything else stands beside what is there (in doubt, distinct).
+attribute of the same subject supersedes the old one; and what meetings say is the same, fuller or newer is treated so.
+Everything else stands beside what is there (in doubt, distinct).
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from ..memory_store.clock import END_OF_TIME
 from ..memory_store.inbox import Row
+from .meetings import Meeting
+from .wording import normal_text as normal_text
 
 #: Columns of the store that resolving looks at.
 COLUMNS = (
@@ -25,24 +26,6 @@ COLUMNS = (
 STATES = ("active", "superseded", "merged")
 _LIVE = ("pending", "active")
 _SLOT_KINDS = ("fact", "preference")
-_NOISE = re.compile(r"[\s\W_]+", re.UNICODE)
-
-
-def normal_text(text: str) -> str:
-    """A text as it is compared: one width, one case, no spaces and no punctuation, signs of numbers kept.
-
-    >>> normal_text("Ｂｕｄｇｅｔ: 8,000 €!") == normal_text("budget 8000€")
-    True
-    >>> normal_text("-5") == normal_text("5")
-    False
-    """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    folded = re.sub(r"(?<=\d)[,_](?=\d{3})", "", folded)
-    return _NOISE.sub(lambda match: _kept(match.group()), folded)
-
-
-def _kept(noise: str) -> str:
-    return "".join(sign for sign in noise if sign in "-+%.<>=≠~" or unicodedata.category(sign) in ("Sc", "So"))
 
 
 @dataclass
@@ -72,6 +55,7 @@ class _Known:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.twins: dict[tuple[str, str, str], Row] = {}
+        self.live: dict[str, Row] = {}
         self.slots: dict[tuple[str, str], _Slot] = defaultdict(lambda: _Slot([]))
         for row in sorted(rows, key=_order):
             self.take(dict(row))
@@ -79,8 +63,15 @@ class _Known:
     def take(self, row: Row) -> None:
         if row["state"] in _LIVE:
             self.twins.setdefault(_twin_key(row), row)
+            self.live[row["id"]] = row
         if _has_slot(row) and row["state"] in (*_LIVE, "superseded", "merged"):
             self.slots[_slot_key(row)].insert(row)
+
+    def retire(self, row: Row) -> None:
+        """Take away a memory that no longer stands."""
+        self.live.pop(row["id"], None)
+        if self.twins.get(_twin_key(row)) is row:
+            del self.twins[_twin_key(row)]
 
 
 def _order(row: Row) -> tuple[datetime, str]:
@@ -100,13 +91,19 @@ def _slot_key(row: Row) -> tuple[str, str]:
 
 
 def resolve(
-    candidates: Sequence[Row], pending: Sequence[Row], known: Sequence[Row], *, holds_many: Callable[[str], bool]
+    candidates: Sequence[Row],
+    pending: Sequence[Row],
+    known: Sequence[Row],
+    *,
+    holds_many: Callable[[str], bool],
+    met: Mapping[str, Sequence[Meeting]] | None = None,
 ) -> dict[str, list[Row]]:
     """Decide on candidates (rows that add a memory) and on pending memories (rows of the store).
 
     Returns, by memory id, the rows that the decision on it consists of, without `act`, `run`, `at` and `read_to`.
     `known` are the memories of the same kinds that the store holds, in the states `STATES`.
     `holds_many` says of an attribute whether several values of it hold at once, so that none supersedes another.
+    `met` says, by id, what candidates and pending memories are to others (see `meetings`).
     Earlier statements are decided first, so that the result does not depend on the order given.
     """
     store = _Known(known)
@@ -116,29 +113,58 @@ def resolve(
         if row["id"] in decided:
             continue
         rows = [dict(row)] if is_new else []
-        rows += _decide(dict(row), store, holds_many)
+        rows += _decide(dict(row), store, holds_many, (met or {}).get(row["id"], ()))
         if rows:
             decided[row["id"]] = rows
     return decided
 
 
-def _decide(row: Row, store: _Known, holds_many: Callable[[str], bool]) -> list[Row]:
+def _decide(row: Row, store: _Known, holds_many: Callable[[str], bool], met: Sequence[Meeting]) -> list[Row]:
+    rows: list[Row] = []
     if _has_slot(row) and not holds_many(row["attribute"]):
-        return _decide_slot(row, store)
-    twin = store.twins.get(_twin_key(row))
-    if twin is not None and twin["id"] != row["id"]:
-        return [_merged(row, twin, "says the same in the same words")]
-    return _activated(row, store)
+        rows = _decide_slot(row, store)
+        if row["state"] in ("merged", "superseded"):
+            return rows
+    else:
+        twin = store.twins.get(_twin_key(row))
+        if twin is not None and twin["id"] != row["id"]:
+            return [_merged(row, twin, "says the same in the same words"), _stands(twin, row)]
+    doubts = []
+    for meeting in sorted(met, key=lambda meeting: (_FIRST.index(meeting.verdict.type), meeting.other)):
+        other, reason = store.live.get(meeting.other), meeting.verdict.reason
+        if other is None or other["id"] == row["id"]:
+            continue
+        if meeting.verdict.type == "conflicts":
+            doubts.append(f"conflicts with {other['id']}: {reason}")
+        elif meeting.verdict.type == "supersedes":
+            newer, older = (other, row) if meeting.other_stands else (row, other)
+            rows.append(_superseded(older, newer["id"], newer["valid_from"], reason))
+            older.update(state="superseded", superseded_by=newer["id"], valid_to=newer["valid_from"])
+            store.retire(older)
+        elif meeting.verdict.type == "same" or meeting.other_stands:
+            return [*rows, _merged(row, other, reason), _stands(other, row)]
+        else:
+            rows.append(_merged(other, row, reason))
+            other.update(state="merged", superseded_by=row["id"])
+            store.retire(other)
+        if row["state"] == "superseded":
+            return rows
+    return [*rows, *_activated(row, store, "; ".join(doubts) or "nothing there says otherwise")]
+
+
+#: In which order what a memory is to others is looked at.
+_FIRST = ("same", "refines", "supersedes", "conflicts", "complements", "distinct")
 
 
 def _decide_slot(row: Row, store: _Known) -> list[Row]:
+    """Give a value its place among those that its attribute has had; the state in the row says how that ended."""
     slot = store.slots[_slot_key(row)]
     before, after = slot.around(row["valid_from"])
     stood = slot.standing(before)
     if stood is not None and normal_text(stood["value"]) == normal_text(row["value"]):
         row.update(state="merged", superseded_by=stood["id"])
         slot.insert(row)
-        return [_merged(row, stood, f"{row['attribute']} was {row['value']} already")]
+        return [_merged(row, stood, f"{row['attribute']} was {row['value']} already"), _stands(stood, row)]
     rows: list[Row] = []
     if stood is not None and after is not None and after["state"] == "merged":
         # What comes between a statement and its repetition ends the one and makes the other count again.
@@ -146,40 +172,48 @@ def _decide_slot(row: Row, store: _Known) -> list[Row]:
         after.update(again)
         rows.append({"decision": "restore", "id": after["id"], "reason": f"{row['id']} was said before it", **again})
     if stood is not None:
-        rows.append(_superseded(stood, row["id"], row["valid_from"], stood["value"], row["value"]))
-        store.twins.pop(_twin_key(stood), None)
+        rows.append(_superseded(stood, row["id"], row["valid_from"], _changed(stood, row)))
+        store.retire(stood)
         stood.update(state="superseded", superseded_by=row["id"], valid_to=row["valid_from"])
     if after is not None:
-        rows.append(_superseded(row, after["id"], after["valid_from"], row["value"], after["value"]))
+        rows.append(_superseded(row, after["id"], after["valid_from"], _changed(row, after)))
         row.update(state="superseded", superseded_by=after["id"], valid_to=after["valid_from"])
-        slot.insert(row)
-        return rows
     slot.insert(row)
-    return rows + _activated(row, store)
+    return rows
 
 
-def _merged(row: Row, twin: Row, why: str) -> Row:
+def _merged(row: Row, into: Row, why: str) -> Row:
     return {
         "decision": "merge",
         "id": row["id"],
         "state": "merged",
-        "superseded_by": twin["id"],
-        "reason": f"{why} as {twin['id']}" if why.endswith("words") else f"{why}: {twin['id']}",
+        "superseded_by": into["id"],
+        "reason": f"{why}: {into['id']}",
     }
 
 
-def _superseded(old: Row, successor: str, until: datetime, before: str, after: str) -> Row:
+def _stands(other: Row, row: Row) -> Row:
+    """That the memory which stands for another one still does: if it no longer does, the act is refused."""
+    return {"decision": "merge", "id": other["id"], "state": other["state"], "reason": f"stands for {row['id']}"}
+
+
+def _superseded(old: Row, successor: str, until: datetime, reason: str) -> Row:
     return {
         "decision": "supersede",
         "id": old["id"],
         "state": "superseded",
         "superseded_by": successor,
         "valid_to": min(until, END_OF_TIME),
-        "reason": f"{old['attribute']} changed from {before} to {after}",
+        "reason": reason,
     }
 
 
-def _activated(row: Row, store: _Known) -> list[Row]:
+def _changed(old: Row, new: Row) -> str:
+    return f"{old['attribute']} changed from {old['value']} to {new['value']}"
+
+
+def _activated(row: Row, store: _Known, reason: str) -> list[Row]:
     row["state"] = "active"
     store.twins.setdefault(_twin_key(row), row)
-    return [{"decision": "activate", "id": row["id"], "state": "active", "reason": "nothing there says otherwise"}]
+    store.live[row["id"]] = row
+    return [{"decision": "activate", "id": row["id"], "state": "active", "reason": reason}]

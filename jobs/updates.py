@@ -1,0 +1,171 @@
+"""What a later statement changes: "budget 5000" then "my budget is now 8000", "likes" then "no longer likes"; both languages.
+
+Only statements about the same thing change each other: the same attribute, or the same words around one value that
+differs. Numbers that name a thing ("room 101", "order 55") are no values of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .opposites import stance_of
+from .rules.chinese import chinese_statement
+from .rules.english import english_statement
+from .values import Differences, Value, normal, values_of
+from .wording import word_difference, wording_of
+
+#: Words by which a statement says that something has changed, or that it holds at the time.
+_CUE = re.compile(
+    r"\b(?:now|currently|just|recently|lately|these days|nowadays|so far|already|no longer|any ?more|instead|changed|"
+    r"moved|switched|updated|upgraded|increased|decreased|raised|lowered|reduced|replaced|became|new|newly|latest|"
+    r"at present|as of|today|actually|finally|reached|up to|down to|in total|a total of|dropped|relocated|added)\b"
+    r"|现在|目前|如今|改成|改为|改到|换成|换了|换到|搬到|搬去|搬家|搬了|不再|已经|刚|最近|更新|变成|变为|调整|升到|涨到|降到|"
+    r"提高到|增加到|减少到|新的|总共|一共|至今|改用|转到",
+    re.I,
+)
+_THE_USER = (
+    (re.compile(r"^(?:the )?user's\b|^(?:his|her|their)\b", re.I), "my"),
+    (re.compile(r"^(?:(?:the )?user|he|she) (?:now )?is\b", re.I), "I am"),
+    (re.compile(r"^(?:(?:the )?user|he|she) (?:now )?has\b", re.I), "I have"),
+    (re.compile(r"^(?:(?:the )?user|he|she) (no longer |now |currently |really )?(like|love|hate|prefer|live|work|dislike|enjoy|speak|use)s\b", re.I), r"I \1\2"),
+    (re.compile(r"^(?:(?:the )?user|he|she) (?:does not|doesn't)\b", re.I), "I don't"),
+    (re.compile(r"^(?:(?:the )?user|he|she) (?=moved|relocated|wants|likes|prefers)", re.I), "I "),
+    (re.compile(r"^(?:该|这位)?(?:用户|客户)的"), "我的"),
+    (re.compile(r"^(?:该|这位)?(?:用户|客户)"), "我"),
+    (re.compile(r"^(likes|loves|hates|prefers|enjoys|dislikes) ", re.I), lambda match: f"I {match[1][:-1].lower()} "),
+    (re.compile(r"^(no longer) (like|love|enjoy|prefer|hate)s? ", re.I), r"I \1 \2 "),
+    (re.compile(r"^(?:喜欢|讨厌|不再喜欢|不喜欢)"), lambda match: f"我{match[0]}"),
+    (re.compile(r"^(budget|address|email|phone|city|job|age|diet|deadline|timezone)(?: is|:)? (?:now )?(?=\S)", re.I), r"my \1 is "),
+    (re.compile(r"^(预算|地址|住址|邮箱|电话|手机号|城市|职业|年龄)(?:现在|已经)?(?:是|为|：|:)?(?=[\w\d])"), r"我的\1是"),
+)  # fmt: skip
+#: What stands before a number that only names something.
+_NAMING = re.compile(
+    r"\b(?:room|order|flight|gate|seat|number|no\.?|version|line|chapter|page|step|section|floor|apartment|apt|unit|"
+    r"building|bus|route|ticket|issue|pr|port|error|code|status|table|group|level|phase|part|day|week|season|"
+    r"episode|track|platform|python|java|node|model|iphone|windows)\s*#?\s*$|第\s*$|[A-Za-z]$",
+    re.I,
+)
+#: What stands after one.
+_NAMING_AFTER = re.compile(r"^\s*(?:号(?!码)|号线|楼|栋|单元|室|章|页|班|路|版)")
+#: Groups of opposites in which a change is a change of the thing, and not another thing.
+_OF_STATE = ("taste", "frequency", "switch", "verdict", "seat", "channel", "change", "level", "price", "time", "part of day", "day")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What a text gives a value to."""
+
+    attribute: str
+    value: str
+
+
+def slot_of(text: str) -> Slot | None:
+    """The attribute and value that a text states of its subject; None if it states none that rules can read.
+
+    >>> slot_of("User's budget is 8000"), slot_of("我搬到上海了").attribute
+    (Slot(attribute='budget', value='8000'), 'city')
+    """
+    plain = normal(text).strip().rstrip(".。!！")
+    for pattern, first_person in _THE_USER:
+        changed = pattern.sub(first_person, plain, count=1)
+        if changed != plain:
+            plain = changed
+            break
+    readers: tuple[Callable[[str], object], ...] = (english_statement, chinese_statement)
+    for reader in readers:
+        said = reader(plain)
+        if said is not None and getattr(said, "attribute", "") and getattr(said, "value", ""):
+            return Slot(said.attribute, said.value)  # type: ignore[attr-defined]
+    return None
+
+
+def has_cue(text: str) -> bool:
+    """Whether a text says that something changed or is so by now.
+
+    >>> has_cue("my budget is now 8000"), has_cue("预算改成8000"), has_cue("my budget is 8000")
+    (True, True, False)
+    """
+    return bool(_CUE.search(normal(text)))
+
+
+def change_between(older: str, newer: str, found: Differences) -> str:
+    """Why the newer of two statements about one subject changes the older one; empty if it does not.
+
+    `found` are the differences of their values, the older one's first.
+    """
+    plain_old, plain_new = normal(older), normal(newer)
+    was, now = stance_of(plain_old), stance_of(plain_new)
+    if was.asks or now.asks or was.conditional or now.conditional or now.hedged:
+        return ""
+    values = [(one, two) for one, two in found.clash if _is_value(one, plain_old) and _is_value(two, plain_new)]
+    others = [pair for pair in found.clash if pair not in values]
+    words = word_difference(
+        _without(plain_old, [one for one, _ in values]), _without(plain_new, [two for _, two in values])
+    )
+    count = len(set(wording_of(_without(plain_old, [one for one, _ in values])).words)) - len(set(words.left))
+    is_exact = not words.left and not words.right and words.order in ("same", "turned", "moved")
+    cue = has_cue(plain_new)
+    if values and not others:
+        one, two = values[0]
+        said = f"{one} then, {two} now"
+        if count >= 1 and (is_exact or (not (words.left and words.right) and (cue or words.shared == 1.0))):
+            return said
+        counts = one.sort == "number" and _same_noun(one, two, plain_old, plain_new)
+        if cue and count >= 2 and words.shared >= 0.4 and (counts or one.sort in _OF_STATE[:4]):
+            return said
+        if counts and count >= 3 and words.shared >= 0.3 and _share_a_name(older, newer):
+            return said
+    if not found.clash and was.denials % 2 != now.denials % 2:
+        hushed = word_difference(_without_denial(plain_old), _without_denial(plain_new))
+        more = len(hushed.left) + len(hushed.right)
+        if not (hushed.left and hushed.right) and more <= 2 and hushed.order in ("same", "turned", "within"):
+            return "no longer so" if now.denials else "so again"
+    return ""
+
+
+def _share_a_name(first: str, second: str) -> bool:
+    """Whether both name the same person or thing, by a name that is no guess."""
+    names = [{value.key[0] for value in values_of(text) if value.sort == "name" and not value.weak} for text in (first, second)]
+    return bool(names[0] & names[1])
+
+
+_DENIAL = re.compile(
+    r"\b(?:do not|does not|did not|don't|doesn't|didn't|isn't|aren't|not|no longer|never|any ?more|stopped|quit)\b|"
+    r"不再|再也不|不|没有|没|别|了",
+    re.I,
+)
+
+
+def _without_denial(text: str) -> str:
+    return _CUE.sub(" ", _DENIAL.sub(" ", text))
+
+
+def _is_value(value: Value, text: str) -> bool:
+    """Whether a value says how something is, rather than which thing is meant."""
+    if value.sort == "number":
+        return not (_NAMING.search(text[: value.start]) or _NAMING_AFTER.match(text[value.end :]))
+    if value.sort == "identifier":
+        return "@" in value.key[0]
+    return value.sort in ("date", "time", *_OF_STATE) or (value.sort == "name" and not value.weak)
+
+
+def _without(text: str, values: list[Value]) -> str:
+    """A text without some values and without the words that only say that something changed."""
+    for value in sorted(values, key=lambda value: -value.start):
+        text = text[: value.start] + " " + text[value.end :]
+    return _CUE.sub(" ", text)
+
+
+_AFTER = re.compile(r"^[\s-]*(?:\w+[\s-]+){0,2}?([A-Za-z\u4e00-\u9fff]+)")
+
+
+def _same_noun(one: Value, two: Value, first: str, second: str) -> bool:
+    """Whether two numbers count the same: one unit, or one noun right after them, or none after one of them."""
+    if one.sort != "number":
+        return True
+    if one.key[1] or two.key[1]:
+        return one.key[1] == two.key[1]
+    after = [wording_of(text[value.end : value.end + 40]).words[:2] for value, text in ((one, first), (two, second))]
+    return not after[0] or not after[1] or bool(set(after[0]) & set(after[1]))
