@@ -153,6 +153,8 @@ class _Run:
             reflector=judge.name if judge else RULES,
             prompt_hash=judge.prompt_hash if judge else "",
         )
+        #: Files that the traces of the window lie in
+        self.paths: dict[str, frozenset[str]] = {}
         #: Why the model could not be asked at all
         self.failure = ""
 
@@ -165,6 +167,7 @@ class _Run:
             return
         self.counts["tasks_ever"] = found.tasks_ever
         self.counts["traces"] = len(found.paths)
+        self.paths = found.paths
         read_to = self._catch_up()
         self.record.read_to = read_to
         if not dry_run:
@@ -260,7 +263,8 @@ class _Run:
     def _ask(self, item: Item) -> Judgement | ModelError:
         assert self.judge is not None
         wanted = [look.trace_id for look in item.pattern.cited]
-        traces = {trace.trace_id: trace for trace in read_traces(self.lake, self.namespace, wanted)}
+        paths = sorted({path for id in wanted for path in self.paths.get(id, ())})
+        traces = {trace.trace_id: trace for trace in read_traces(self.lake, self.namespace, wanted, paths)}
         try:
             return self.judge.judge(item.pattern, item.candidate, [traces[id] for id in wanted if id in traces])
         except ModelError as error:

@@ -96,6 +96,8 @@ class PatternJudge:
 
         Raises `BudgetExceeded` at the ceiling, and `ModelError` when no question can be answered.
         """
+        if not traces:
+            return Judgement(error="the traces that it rests on are gone")
         room = max(_LEAST_ROOM, self._room // max(1, len(traces)))
         parts = [
             render(_near(trace, draft), room, prefix=prefix, most_parts=1)
