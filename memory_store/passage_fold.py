@@ -67,11 +67,12 @@ def fold_passages(lake: Lake, tables: Tables, namespace: str, embedder: Embedder
         )}  # fmt: skip
         rows: list[dict[str, Any]] = []
         for name in some:
-            place = 0
+            place, said = 0, []
             for id in changed[name]:
                 made = passages_of(read[id], episodes[id], name, place) if id in read else []
                 place += len(made)
-                rows += [{**row, "events": traces[id].events} for row in made]
+                said += [{**row, "events": traces[id].events} for row in made]
+            rows += _linked(said)
         rows = _differing(tables, namespace, rows)
         _embed(rows, embedder, cache)
         tables.upsert(table_of(rows, PASSAGES), PASSAGES)
@@ -113,9 +114,15 @@ def _batches(conversations: dict[str, list[str]], traces: dict[str, _Trace]) -> 
         yield some
 
 
+def _linked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Passages of one conversation, each with the ids of its neighbours."""
+    ids = ["", *(row["id"] for row in rows), ""]
+    return [{**row, "before": before, "after": after} for row, before, after in zip(rows, ids, ids[2:], strict=False)]
+
+
 def _differing(tables: Tables, namespace: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows that the store lacks, or has with another place, state or number of events."""
-    names = ["id", "seq", "place", "events", "conversation"]
+    names = ["id", "seq", "place", "events", "conversation", "before", "after"]
     held = tables.rows(namespace, [row["id"] for row in rows], names, PASSAGES).to_pylist()
     known = {row["id"]: row for row in held}
     return [row for row in rows if known.get(row["id"]) != {name: row[name] for name in names}]

@@ -17,7 +17,7 @@ from .lake import Lake
 from .overlay import Overlay, OverlayReader
 from .predicates import Filter, matches
 from .schema import arrow_schema
-from .search import Hit, find
+from .search import Hit, find, newest_passages
 from .settings import Settings
 from .tables import Tables
 from .usage import CreditReader, Use
@@ -83,7 +83,9 @@ class Reader:
             fresh += [row for row in overlay.added.to_pylist() if matches(row, where)]
         where = replace(where, not_ids=(*where.not_ids, *hidden))
         if not query.strip():
-            return Answer(_newest(view.tables, where, fresh, limit), view.generation.name, seq)
+            newest = [*_newest(view.tables, where, fresh, limit), *newest_passages(view.tables, where, limit)]
+            newest.sort(key=lambda hit: (_time(hit.row), hit.row["id"]), reverse=True)
+            return Answer(newest[:limit], view.generation.name, seq)
         now = self._clock.now()
         hits = find(
             view.tables, view.embedder, query, where, self._settings.search, now, limit,

@@ -158,6 +158,8 @@ PASSAGES = (
     _c("episode", "text", "the episode that it is a part of"),
     _c("conversation", "text", "what it has its place in: the conversation, or the trace that belongs to none"),
     _c("place", "int", "place in the conversation, from 0"),
+    _c("before", "text", "the passage before it in the conversation; empty: none"),
+    _c("after", "text", "the passage after it"),
     _c("role", "text", "who spoke: user · agent · tool"),
     _c("events", "int", "events of its trace when it was made, by which it is known to be out of date"),
 )

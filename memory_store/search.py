@@ -55,6 +55,8 @@ class Hit:
     legs: Mapping[str, Place]
     #: What its rank was multiplied by
     factors: Mapping[str, float]
+    #: A passage's neighbours: the texts before and after it; empty where there is none
+    beside: tuple[str, str] = ("", "")
 
 
 def find(
@@ -161,7 +163,8 @@ class _Search:
             *neighbour_legs(candidates, self.ask.embedder.curve(self.ask.query).unrelated, LEAST_SPAN, weight),
             *telling_legs(self.ask, known, weight),
         ]
-        return _hits(self.tables, PASSAGES, filter, self._rank(legs, known), self.limit, {})
+        hits = _hits(self.tables, PASSAGES, filter, self._rank(legs, known), self.limit, {})
+        return with_neighbours(self.tables, hits)
 
     def _pool(self, filter: Filter, count: int) -> Pool:
         """The passages that speak for episodes."""
@@ -214,6 +217,27 @@ class _Search:
         factors = {id: row_factors(row, self.now, used.get(id), settings) for id, row in known.items()}
         ranked = fuse(legs, settings.fusion, settings.rrf_k, factors)
         return [hit for hit in ranked if hit.relevance >= self.floor]
+
+
+def newest_passages(tables: Tables, filter: Filter, limit: int) -> list[Hit]:
+    """The passages that pass a filter, newest first; none where the filter's kinds don't name them."""
+    if "passage" not in (filter.kinds or ()) or not tables.has_passages():
+        return []
+    filter = replace(filter, kinds=("passage",))
+    times = tables.scan(filter, ["id", "valid_from"], PASSAGES).to_pylist()
+    times.sort(key=lambda row: (row["valid_from"], row["id"]), reverse=True)
+    order = [Ranked(row["id"], 0.0, 0.0, {}) for row in times]
+    return with_neighbours(tables, _hits(tables, PASSAGES, filter, order, limit, {}))
+
+
+def with_neighbours(tables: Tables, hits: Sequence[Hit]) -> list[Hit]:
+    """Passages with the texts of their neighbours, which are read for them whatever the filter was."""
+    ids = {id for hit in hits for id in (hit.row["before"], hit.row["after"]) if id}
+    texts: dict[str, str] = {}
+    for namespace in {hit.row["namespace"] for hit in hits} if ids else ():
+        found = tables.rows(namespace, sorted(ids), ["id", "text"], PASSAGES)
+        texts |= dict(zip(found.column("id").to_pylist(), found.column("text").to_pylist(), strict=True))
+    return [replace(hit, beside=(texts.get(hit.row["before"], ""), texts.get(hit.row["after"], ""))) for hit in hits]
 
 
 def _between(filter: Filter, since: datetime, until: datetime) -> Filter:

@@ -16,7 +16,7 @@ class Hit:
 
     #: The id that explain, update and forget take
     id: str
-    #: episode · experience · fact · preference · rule
+    #: episode · experience · fact · preference · rule · passage
     kind: str
     text: str
     #: What the order is by: 0 to 1, how well it answers; 0 where an empty query listed the newest
@@ -47,6 +47,10 @@ class Hit:
     legs: dict[str, Any] = field(default_factory=dict)
     #: What its rank was multiplied by: confidence, decay, strength
     factors: dict[str, float] = field(default_factory=dict)
+    #: A passage's neighbours in its conversation: the turn before it; empty: none
+    before: str = ""
+    #: The turn after it
+    after: str = ""
     #: The read that it was returned by; empty if reads are not logged
     read_id: str = ""
 
@@ -76,5 +80,7 @@ def hit_of(found: Found, read_id: str = "") -> Hit:
         relevance=round(found.relevance, 4),
         legs={name: asdict(place) for name, place in found.legs.items()},
         factors=dict(found.factors),
+        before=found.beside[0],
+        after=found.beside[1],
         read_id=read_id,
     )

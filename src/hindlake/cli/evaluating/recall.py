@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,6 +87,8 @@ def measure(
                 figures = _ask(name, one, logged[1], logged[2]) if logged[1] else {}
             if figures:
                 results[name] = figures
+                told = {key: value for key, value in figures.items() if not isinstance(value, list)}
+                print(name, *(f"{key} {value}" for key, value in told.items()), file=sys.stderr, flush=True)
     return results
 
 
