@@ -16,7 +16,7 @@ from ..memory_store.calibration import SAME, SAME_TOPIC, language_of_pair
 from .opposites import Stance, stance_of
 from .rules.attributes import is_known
 from .updates import Slot, change_between, has_cue, slot_of
-from .values import Differences, differences, normal
+from .values import WRITTEN_FREELY, Differences, differences, normal, without
 from .wording import WordDifference, normal_text, word_difference
 
 PairType = Literal["same", "refines", "complements", "supersedes", "conflicts", "distinct"]
@@ -26,7 +26,7 @@ COLUMNS = (
 )  # fmt: skip
 
 #: Kinds of which one may say what the other says.
-_FAMILIES = {"fact": "statement", "preference": "statement", "rule": "rule", "experience": "experience"}
+FAMILIES = {"fact": "statement", "preference": "statement", "rule": "rule", "experience": "experience"}
 #: Columns in which two experiences that say the same do not differ (R22).
 _SITUATION = ("tool", "error_code", "outcome", "task_type")
 #: How much likelier it is that two texts say the same when their words relate so, beyond what the cosine says: odds,
@@ -148,7 +148,10 @@ def read_pair(pair: Pair) -> Reading:
     first, second = str(pair.first["text"]), str(pair.second["text"])
     found = differences(first, second)
     stances = stance_of(normal(first)), stance_of(normal(second))
-    words = word_difference(first, second)
+    agreed = [pair for pair in found.agreed if pair[0].sort in WRITTEN_FREELY]
+    words = word_difference(
+        without(normal(first), [one for one, _ in agreed]), without(normal(second), [two for _, two in agreed])
+    )
     return Reading(found, words, stances, _barred(found, words, *stances))
 
 
@@ -158,7 +161,7 @@ def _may_meet(pair: Pair) -> str:
     if (first.get("subject") or "") != (second.get("subject") or ""):
         return "they are about different subjects"
     kinds = [str(row.get("kind") or "fact") for row in (first, second)]
-    families = [_FAMILIES.get(kind, kind) for kind in kinds]
+    families = [FAMILIES.get(kind, kind) for kind in kinds]
     if families[0] != families[1] or "episode" in families:
         return f"one is a {kinds[0]}, the other a {kinds[1]}"
     if families[0] == "experience":
@@ -266,7 +269,7 @@ def _slots(pair: Pair) -> tuple[Slot, Slot] | None:
         if slot is None:
             return None
         found.append(slot)
-    if found[0].attribute != found[1].attribute or _FAMILIES.get(str(pair.first.get("kind") or "fact")) != "statement":
+    if found[0].attribute != found[1].attribute or FAMILIES.get(str(pair.first.get("kind") or "fact")) != "statement":
         return None
     return found[0], found[1]
 
@@ -276,10 +279,11 @@ def _by_slot(pair: Pair, one: Slot, two: Slot) -> Verdict | None:
     values = [normal_text(_LEADING.sub("", slot.value)) for slot in (one, two)]
     denied = [value.removeprefix("not") for value in values]
     stances = [stance_of(normal(str(row["text"]))) for row in (pair.first, pair.second)]
-    if any(stance.asks or stance.conditional or stance.hedged for stance in stances):
+    is_given = all(row.get("attribute") and row.get("value") for row in (pair.first, pair.second))
+    if not is_given and any(stance.asks or stance.conditional or stance.hedged for stance in stances):
         return None
     reading = read_pair(pair)
-    if values[0] == values[1]:
+    if values[0] == values[1] or _written_alike(one.value, two.value):
         if reading.barred or reading.words.order in ("crossed", "other"):
             return None
         fuller = _fuller(reading.values, reading.words)
@@ -290,12 +294,19 @@ def _by_slot(pair: Pair, one: Slot, two: Slot) -> Verdict | None:
     if denied != values and denied[0] != denied[1] and one.attribute in _SEVERAL_DENIED:
         return Verdict("complements", f"both are about {one.attribute}: {one.value}; {two.value}")
     rows = sorted((pair.first, pair.second), key=_time)
-    is_given = all(row.get("attribute") and row.get("value") for row in rows)
     if not is_given and not _holds_one(one.attribute) and not has_cue(str(rows[1]["text"])):
         return None
     if (values[0] in values[1] or values[1] in values[0]) and not reading.barred and is_known(one.attribute):
         return Verdict("refines", f"{one.attribute}: {one.value}; {two.value}", 0 if values[1] in values[0] else 1)
     return _superseding(pair, f"{one.attribute}: {one.value}; {two.value}")
+
+
+def _written_alike(one: str, two: str) -> bool:
+    """Whether two values are the same number, date or time, written otherwise, and nothing else."""
+    found = differences(one, two)
+    agreed = [pair for pair in found.agreed if pair[0].sort in WRITTEN_FREELY]
+    rests = [normal_text(without(normal(text), [pair[side] for pair in agreed])) for side, text in enumerate((one, two))]
+    return found.none and bool(agreed) and rests[0] == rests[1]
 
 
 def _holds_one(attribute: str) -> bool:
@@ -319,7 +330,7 @@ def _superseding(pair: Pair, reason: str) -> Verdict:
 
 def _change(pair: Pair, reading: Reading) -> Verdict | None:
     """Supersedes or conflicts, if one statement changes what the other says."""
-    is_statement = _FAMILIES.get(str(pair.first.get("kind") or "fact")) != "experience"
+    is_statement = FAMILIES.get(str(pair.first.get("kind") or "fact")) != "experience"
     swap = _time(pair.first) > _time(pair.second)
     rows = (pair.second, pair.first) if swap else (pair.first, pair.second)
     older, newer = (str(row["text"]) for row in rows)
@@ -357,4 +368,4 @@ def _beside(pair: Pair, reading: Reading) -> Verdict:
 
 
 def _family_of(pair: Pair) -> str:
-    return _FAMILIES.get(str(pair.first.get("kind") or "fact"), "")
+    return FAMILIES.get(str(pair.first.get("kind") or "fact"), "")

@@ -19,10 +19,16 @@ from ..memory_store.log import read_keys, settle
 from ..memory_store.predicates import Filter
 from ..memory_store.tables import Tables
 from .decide import ROUNDS, propose
+from .meet import Scale
+from .meetings import Meeting, meetings
+from .pairs import COLUMNS as PAIR_COLUMNS
+from .pairs import Judge
 from .resolve import COLUMNS, STATES, resolve
 
 #: Kinds that resolve compares; an episode is its trace and needs no comparing.
 KINDS = ("experience", "fact", "preference", "rule")
+#: Columns of a pending memory: it is compared by its vector too.
+PENDING_COLUMNS = tuple(dict.fromkeys([*COLUMNS, *PAIR_COLUMNS, "vector"]))
 
 
 @dataclass
@@ -37,10 +43,17 @@ class Proposer:
     """Proposes for one run in one namespace, against the tables of the generation in use."""
 
     def __init__(
-        self, lake: Lake, tables: Tables, embedder: Embedder, namespace: str, run_id: str, clock: Clock
+        self,
+        lake: Lake,
+        tables: Tables,
+        embedder: Embedder,
+        namespace: str,
+        run_id: str,
+        clock: Clock,
+        judge: Judge | None = None,
     ) -> None:
         self._lake, self._tables, self._embedder = lake, tables, embedder
-        self._namespace, self._run_id, self._clock = namespace, run_id, clock
+        self._namespace, self._run_id, self._clock, self._judge = namespace, run_id, clock, judge
         #: Place in the log up to which decisions are based
         self.read_to = 0
 
@@ -51,7 +64,7 @@ class Proposer:
 
     def pending(self) -> list[Row]:
         """Memories that were written and not compared with the others yet."""
-        return self._stored(("pending",))
+        return self._stored(("pending",), PENDING_COLUMNS)
 
     def propose(
         self,
@@ -82,8 +95,9 @@ class Proposer:
         outcome.counts["refused"] = sum(row["decision"] == "refuse" for row in fresh)
         waiting = list(pending)
         for _ in range(ROUNDS):
-            decided = resolve(todo, waiting, self._stored(STATES), holds_many=holds_many)
-            acts = {id: self._act(rows) for id, rows in decided.items()}
+            met = self._meetings([*todo, *waiting], holds_many)
+            decided = resolve(todo, waiting, self._stored(STATES), holds_many=holds_many, met=met)
+            acts = {id: self._act(rows, id) for id, rows in decided.items()}
             refused = self._submit(list(acts.values()), dry_run, outcome)
             new = {row["id"] for row in todo}
             _count(outcome.counts, {id: rows for id, rows in acts.items() if rows[0]["act"] not in refused}, new)
@@ -101,10 +115,14 @@ class Proposer:
         outcome.counts["unsettled"] = len(todo) + len(waiting)
         return outcome
 
-    def _stored(self, states: tuple[str, ...]) -> list[Row]:
+    def _stored(self, states: tuple[str, ...], columns: Sequence[str] = COLUMNS) -> list[Row]:
         where = Filter(namespaces=(self._namespace,), kinds=KINDS, states=states)
-        rows: list[Row] = self._tables.scan(where, COLUMNS).to_pylist()
+        rows: list[Row] = self._tables.scan(where, columns).to_pylist()
         return rows
+
+    def _meetings(self, rows: list[Row], holds_many: Callable[[str], bool]) -> dict[str, list[Meeting]]:
+        scale = Scale(self._embedder.name, self._lake)
+        return meetings(self._tables, self._namespace, rows, scale, judge=self._judge, holds_many=holds_many)
 
     def _existing(self, rows: Sequence[Row]) -> set[str]:
         """Ids of rows that the log holds: memories added before, and refusals made before."""
@@ -120,9 +138,9 @@ class Proposer:
             known.update(keys.column("id").to_pylist())
         return known
 
-    def _act(self, rows: list[Row]) -> list[Row]:
+    def _act(self, rows: list[Row], about: str = "") -> list[Row]:
         """Rows as one act, named for what it is about and for what was known: decided anew, it is a new act."""
-        act = rows[0].get("act") or derive_id(self._namespace, "act", rows[0]["id"], self.read_to)
+        act = rows[0].get("act") or derive_id(self._namespace, "act", about or rows[0]["id"], self.read_to)
         envelope = {"act": act, "at": self._clock.now(), "run": self._run_id, "read_to": self.read_to}
         return [{**row, **envelope} for row in rows]
 
