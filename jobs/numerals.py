@@ -44,7 +44,7 @@ _UNITS = {
 _UNIT = "|".join(re.escape(word).replace(r"\-", "[ -]") for word in sorted(_UNITS, key=len, reverse=True))
 _SIGNS = r"us\$|[$€£¥]"
 _DIGITS = re.compile(
-    rf"(?P<sign>{_SIGNS})?\s?(?P<minus>(?<![\w-])-)?(?P<digits>\d+(?:,\d{{3}})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?)"
+    rf"(?:(?P<sign>{_SIGNS})\s?)?(?P<minus>(?<![\w-])-)?(?P<digits>\d+(?:,\d{{3}})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?)"
     r"(?:\s?(?P<scale>k|thousand|million|m(?=\s?(?:dollars?|euros?|usd|eur)\b)|bn|billion|百万|千万|百|千|万|亿)"
     r"(?![a-z]))?"
     r"(?P<ordinal>st|nd|rd|th)?(?![a-z]\d)"

@@ -199,7 +199,11 @@ _OVER = re.compile(
     re.I,
 )
 _CONDITION = re.compile(r"\b(?:if|unless|in case|whether|suppose|assuming)\b|如果|假如|要是|倘若|除非|是否|万一", re.I)
-_QUESTION = re.compile(r"[?？]|[吗呢]\s*[。.!！]?$|^\s*(?:what|how|why|who|where|when|which|do|does|did|can|could|is|are)\b", re.I)
+_QUESTION = re.compile(
+    r"[?？]|[吗呢]\s*[。.!！]?$|什么|怎么|怎样|如何|为何|哪[里个些儿]|谁|是否|能否|可否|请问"
+    r"|^\s*(?:what|how|why|who|where|when|which|do|does|did|can|could|is|are)\b",
+    re.I,
+)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from .opposites import WORDS, alternatives_in
 _EXACT = ("url", "email", "file", "identifier", "error", "code")
 #: Sorts whose order in a text tells who does what to whom.
 _ORDERED = ("number", "date", "time", "identifier", "name")
+#: Sorts that are written in many ways, so that what agrees is no matter of wording.
+WRITTEN_FREELY = ("number", "date", "time")
 _MONTHS = {
     name: str(number)
     for number, names in enumerate(
@@ -102,11 +104,24 @@ class Differences:
     second_only: tuple[Value, ...] = ()
     #: Whether both have the same values in another order
     swapped: bool = False
+    #: Values that agree: of the first, of the second
+    agreed: tuple[tuple[Value, Value], ...] = ()
 
     @property
     def none(self) -> bool:
         """Whether the values are the same on both sides."""
         return not (self.clash or self.first_only or self.second_only or self.swapped)
+
+
+def without(text: str, values: Iterable[Value]) -> str:
+    """A text, normalised, with some of its values left out.
+
+    >>> without("pay 20 euros", values_of("pay 20 euros")).split()
+    ['pay']
+    """
+    for value in sorted(values, key=lambda value: -value.start):
+        text = text[: value.start] + " " + text[value.end :]
+    return text
 
 
 def normal(text: str) -> str:
@@ -146,6 +161,9 @@ def values_of(text: str) -> tuple[Value, ...]:
         for match in pattern.finditer(text):
             hour, half = _hour(match)
             take("time", (hour, half), match.start(), match.end())
+    for entity in find_entities(text, limit=200):
+        if entity.kind in _EXACT and not entity.text[0].isdigit():
+            take("identifier", (entity.text.casefold(),), entity.start, entity.start + len(entity.text))
     for number in numbers_in("".join("\0" if used else sign for used, sign in zip(taken, text, strict=True))):
         take("number", (number.amount, number.unit), number.start, number.end, number.weak)
     for entity in find_entities(text, limit=200):
@@ -198,6 +216,7 @@ def compare(ours: Sequence[Value], theirs: Sequence[Value], first: str, second: 
         first_only=_strong(left, sorts, theirs),
         second_only=_strong(right, sorts, ours),
         swapped=_swapped(pairs),
+        agreed=tuple(pairs),
     )
 
 

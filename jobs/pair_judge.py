@@ -1,0 +1,84 @@
+"""The judge of pairs with a language model: several pairs a question, replies kept, each verdict checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from .model import Message, ModelDoor
+from .pairs import Pair, PairType, Verdict
+from .prompt_files import load_prompt
+from .reading import ReplyModel
+from .rendering import fenced, neutral, one_line
+
+#: The version of the prompt that is used.
+PROMPT = "pairs.v1"
+#: Pairs of one question.
+BATCH = 8
+#: Characters of a memory that the model is shown.
+_MOST = 600
+
+
+class PairReply(ReplyModel):
+    """What the model says of one pair."""
+
+    pair: int = Field(description="number of the pair")
+    type: Literal["same", "refines", "complements", "supersedes", "conflicts", "distinct"]
+    fuller: Literal["a", "b", ""] = Field(default="", description="of refines: the note that says more")
+    reason: str = Field(default="", description="one short sentence")
+
+
+class PairsReply(ReplyModel):
+    """What the model says of the pairs of one question."""
+
+    verdicts: list[PairReply] = Field(default_factory=list)
+
+
+class ModelJudge:
+    """Asks the model behind a door. Pairs that it says nothing usable about are left to the rule."""
+
+    def __init__(self, door: ModelDoor, namespace: str, *, prompt: str = PROMPT) -> None:
+        """`namespace` is the one that the pairs are from: replies are kept by it. Raises `SettingsError` when there is
+        no such prompt."""
+        self._door = door
+        self._namespace = namespace
+        self._prompt = load_prompt(prompt)
+
+    def judge(self, pairs: Sequence[Pair]) -> list[Verdict | None]:
+        """One verdict a pair. Raises `BudgetExceeded` and `ModelError` as `ModelDoor.ask` does."""
+        verdicts: list[Verdict | None] = []
+        for start in range(0, len(pairs), BATCH):
+            verdicts += self._ask(pairs[start : start + BATCH])
+        return verdicts
+
+    def _ask(self, pairs: Sequence[Pair]) -> list[Verdict | None]:
+        messages: list[Message] = [
+            {"role": "system", "content": self._prompt.text},
+            {"role": "user", "content": fenced(neutral("\n".join(map(_shown, range(1, len(pairs) + 1), pairs))))},
+        ]
+        answer = self._door.ask(messages, PairsReply, namespace=self._namespace, prompt_hash=self._prompt.hash)
+        found: list[Verdict | None] = [None] * len(pairs)
+        for said in answer.value.verdicts if answer.value else ():
+            if 1 <= said.pair <= len(pairs) and found[said.pair - 1] is None:
+                found[said.pair - 1] = _verdict(said)
+        return found
+
+
+def _shown(number: int, pair: Pair) -> str:
+    """One pair as the model sees it."""
+    lines = [f"pair {number}"]
+    for name, row in (("a", pair.first), ("b", pair.second)):
+        since = row.get("valid_from")
+        when = f" ({since:%Y-%m-%d})" if since is not None else ""
+        lines.append(f"  {name}{when}: {one_line(str(row['text']))[:_MOST]}")
+    return "\n".join(lines)
+
+
+def _verdict(said: PairReply) -> Verdict | None:
+    kind: PairType = said.type
+    reason = f"judged: {one_line(said.reason)[:200] or kind}"
+    if kind == "refines":
+        return Verdict(kind, reason, 0 if said.fuller == "a" else 1) if said.fuller else None
+    return Verdict(kind, reason, 0 if kind == "same" else None)
