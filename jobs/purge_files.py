@@ -19,7 +19,7 @@ from ..memory_store.errors import DamagedFile
 from ..memory_store.lake import Lake, namespace_path
 from ..memory_store.leftovers import decode
 from ..memory_store.pieces import Pieces, leaves, strings
-from ..memory_store.purged import REMOVED, Blocked, Purge, without_content, without_events
+from ..memory_store.purged import EVENT_SHELL, REMOVED, Blocked, Purge, without_content, without_events
 from ..memory_store.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ _MEMORIES = ("log", "archive", "inbox")
 _ABOUT = ("reason", "evidence")
 
 
+#: Columns that name things out of a short list: a memory that is one of these words takes nothing from them.
+_NAMES = frozenset(
+    {*EVENT_SHELL, "id", "read_id", "reflection_id", "kind", "state", "decision", "verdict", "trigger", "generation"}
+)
 #: A half-written file of this age has no writer any more, in seconds.
 _UNBORN_SECONDS = 60
 
@@ -131,7 +135,8 @@ def cleaned(folder: str, rows: pa.Table, purge: Purge, blocked: Blocked, pieces:
     if folder == "reads" and "trace_id" in names:
         mask = [trace in purge.traces for trace in rows.column("trace_id").to_pylist()]
         rows, changed = _masked(rows, _without_query, mask, changed)
-    rows, changed = _scrubbed(rows, pieces, changed, names, [True] * rows.num_rows)
+    said = [name for name in names if name not in _NAMES]
+    rows, changed = _scrubbed(rows, pieces, changed, said, [True] * rows.num_rows)
     return rows, sum(changed)
 
 

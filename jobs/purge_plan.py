@@ -11,7 +11,7 @@ from ..memory_store.errors import UnknownMemory, UsageError
 from ..memory_store.inbox import Row
 from ..memory_store.lake import Lake
 from ..memory_store.log import read_log
-from ..memory_store.pieces import WINDOW, Pieces, plain, strings
+from ..memory_store.pieces import WINDOW, Pieces, is_telling, plain, strings
 from ..memory_store.purged import Blocked, Purge
 from ..memory_store.settings import Settings
 from ..memory_store.store_files import generation_folders
@@ -138,11 +138,11 @@ def _said(row: Row) -> list[str]:
 def _needles(memories: dict[str, Row], chosen: Iterable[str], traces: set[str]) -> list[str]:
     """Texts by which copies are recognised: what the memories say, and what was quoted for it.
 
-    An episode says all of its trace, which is only to go where the trace is.
+    An episode says all of its trace, which is only to go where the trace is. A quote of a word or two tells nothing.
     """
     rows = [row for id in chosen if (row := memories[id])["kind"] != "episode" or _traces(row) <= traces]
     return [text for row in rows for text in _said(row)] + [
-        item["quote"] for row in rows for item in row["evidence"] or () if item["quote"]
+        item["quote"] for row in rows for item in row["evidence"] or () if is_telling(item["quote"] or "")
     ]
 
 
@@ -186,7 +186,7 @@ def _look_around(lake: Lake, namespace: str, plan: Plan, memories: dict[str, Row
     ids, gone = set(purge.ids), Blocked([purge])
     needles = [text for text in _needles(memories, purge.ids, set(purge.traces)) if plain(text)]
     pieces = Pieces.of(needles, key)
-    least = min((max(1, len(plain(text)) - WINDOW + 1) for text in needles), default=1)
+    least = min((length - WINDOW + 1 for text in needles if (length := len(plain(text))) >= WINDOW), default=1)
     kept = [row for id, row in memories.items() if id not in ids]
     texts = ["\n".join(_said(row)) for row in kept]
     counts = pieces.hits(texts)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .errors import DamagedFile
 from .lake import Lake, namespace_path
@@ -103,13 +103,15 @@ def decode(path: str, data: bytes) -> pa.Table:
             file = pq.ParquetFile(pa.BufferReader(data))
             said = [item.decode("utf-8", "replace") for pair in (file.metadata.metadata or {}).items() for item in pair]
             rows = file.read()
-            footer = [[text for text in said if "ARROW:schema" not in text]] * rows.num_rows
-            return rows.append_column("_footer", pa.array(footer, pa.list_(pa.string()))) if rows.num_rows else rows
+            if not rows.num_rows:
+                return pa.table({"_footer": pa.array(said, pa.string())})
+            footer = [said, *[[]] * (rows.num_rows - 1)]
+            return rows.append_column("_footer", pa.array(footer, pa.list_(pa.string())))
         except (pa.ArrowException, OSError, DamagedFile):
             pass
     text = data.decode("utf-8", "replace")
     try:
-        some = [*leaves(json.loads(text)), text]
+        some = list(leaves(json.loads(text)))
     except (ValueError, RecursionError):
         some = [text]
     return pa.table({"": pa.array([path, *some], pa.string())})
@@ -139,11 +141,10 @@ def _places(path: str, column: str, rows: pa.Table, hits: list[int], blocked: Bl
     own: list[str] = []
     others: list[str] = []
     is_said = column not in ("reason", "_footer", "evidence")
-    for row in (
-        rows.select([name for name in ("id", "trace_id", "event_id") if name in rows.column_names])
-        .take(hits)
-        .to_pylist()
-    ):
+    names = [name for name in ("id", "trace_id") if name in rows.column_names]
+    known = {name: rows.column(name).take(hits).to_pylist() for name in names}
+    for place in range(len(hits)):
+        row = {name: str(values[place] or "") for name, values in known.items()}
         id, is_other = _whose(path, row, blocked)
         (others if is_other and is_said else own).append(id)
     places = []
@@ -153,7 +154,7 @@ def _places(path: str, column: str, rows: pa.Table, hits: list[int], blocked: Bl
     return places
 
 
-def _whose(path: str, row: dict[str, Any], blocked: Blocked) -> tuple[str, bool]:
+def _whose(path: str, row: dict[str, str], blocked: Blocked) -> tuple[str, bool]:
     """The memory or trace that a row is about, and whether it is another than what was purged."""
     parts = path.split("/")
     if parts[0] == "store":

@@ -33,6 +33,15 @@ _BITS = 24
 _LOW = 0xFFFF
 
 
+def is_telling(text: str) -> bool:
+    """Whether a text is long enough to be recognised inside another one.
+
+    >>> is_telling("success"), is_telling("预算8000元")
+    (False, True)
+    """
+    return len(plain(text).encode("utf-8", "surrogatepass")) >= _TELLING
+
+
 def plain(text: str) -> str:
     """A text for comparison: normalised, blanks as one; of JSON, its strings too, without their escapes."""
     said = text
@@ -183,7 +192,7 @@ def _stands(text: str, at: int, length: int) -> bool:
     piece = text[at : at + length]
     if len(text) == length:
         return True
-    if len(piece.encode("utf-8", "surrogatepass")) < _TELLING:
+    if not is_telling(piece):
         return False
     before, after = text[at - 1 : at] if at else "", text[at + length : at + length + 1]
     return not (_joins(before, piece[0]) or _joins(piece[-1], after))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -57,10 +60,11 @@ def learn(settings: Settings, clock: ManualClock) -> None:
     reflect(Lake.open(settings), settings, clock, reflector_of(settings, "rules"), version="test", engine="loop")
 
 
-@pytest.fixture
-def told(settings: Settings, clock: ManualClock) -> tuple[Settings, str, str]:
+@pytest.fixture(scope="module")
+def home_of_ann(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """Ann tells a secret and a budget; the agent repeats the secret; a memory of it is kept, and read."""
-    settings = settings.model_copy(update={"embedder": "wordllama"})
+    home, clock = tmp_path_factory.mktemp("ann") / "home", ManualClock(TODAY)
+    settings = Settings.load(home=str(home), embedder="wordllama")
     trace = tell(settings, clock, "ann", f"By the way, {SECRET}.", "My budget is 8000.", echo=f"Noted: {SECRET}!")
     tell(settings, clock, "ben", "I live in Oslo, and my budget is 300.")
     learn(settings, clock)
@@ -79,16 +83,29 @@ def told(settings: Settings, clock: ManualClock) -> tuple[Settings, str, str]:
     build(lake, settings, clock)
     assert memory.search("passport number", subject="ann")
     memory.close()
-    lake.put(
-        namespace_path("default", "replies", "r1.json"), json.dumps({"key": "k", "content": f"[{SECRET}]"}).encode()
-    )
+    reply = json.dumps({"key": "k", "content": f"[{SECRET}]"})
+    lake.put(namespace_path("default", "replies", "r1.json"), reply.encode())
     other = pa.table({"note": [SECRET, "harmless"], "deep": [[{"a": SECRET}], [{"a": "b"}]]})
     lake.put(namespace_path("default", "reviews", "sample.parquet"), parquet_bytes(other))
-    return settings, trace, event
+    return home, trace, event
+
+
+@pytest.fixture
+def told(home_of_ann: tuple[Path, str, str], tmp_path: Path) -> tuple[Settings, str, str]:
+    """A copy of that home, the trace in which Ann told the secret, and the event."""
+    source, trace, event = home_of_ann
+    shutil.copytree(source, tmp_path / "home")
+    return Settings.load(home=str(tmp_path / "home"), embedder="wordllama"), trace, event
 
 
 def purged(settings: Settings, clock: ManualClock, **options: Any) -> Receipt:
     return purge(Lake.open(settings), settings, clock, "default", **{"ids": ["secret"], "now": True, **options})
+
+
+def lake_rows(settings: Settings, folder: str) -> list[dict[str, Any]]:
+    lake = Lake.open(settings)
+    paths = lake.names(namespace_path("default", folder))
+    return [row for _, rows in lake.read_tables(paths) for row in rows.to_pylist()]
 
 
 def everything(settings: Settings) -> bytes:
@@ -134,6 +151,7 @@ def test_what_others_said_and_what_was_said_besides_stays(told: tuple[Settings, 
     purged(settings, clock)
     assert {row["text"] for row in store_rows(settings) if row["subject"] == "ben"} == before != set()
     memory = Memory(settings, clock=clock)
+    assert {row["outcome"] for row in lake_rows(settings, "gate")} == {"success"}
     assert any("8000" in hit.text for hit in memory.search("budget", subject="ann"))
     (told_trace,) = read_traces(Lake.open(settings), "default", [trace])
     contents = [item.content for item in told_trace.events]
@@ -293,7 +311,8 @@ def test_the_same_statement_elsewhere_is_listed_and_stays(told: tuple[Settings, 
 def test_everything_about_a_subject_goes(told: tuple[Settings, str, str], clock: ManualClock) -> None:
     settings, _trace, _ = told
     receipt = purged(settings, clock, ids=[], subject="ann")
-    assert receipt.verified
+    assert (receipt.verified, receipt.leftovers, receipt.related) == (True, [], {})
+    assert {row["outcome"] for row in lake_rows(settings, "gate")} == {"success"}
     assert {row["subject"] for row in store_rows(settings) if row["kind"]} <= {"ben", ""}
     left = everything(settings)
     for text in (b"X4478-22-991", b"budget is 8000"):
@@ -306,7 +325,7 @@ def test_everything_about_a_subject_goes(told: tuple[Settings, str, str], clock:
 def test_a_trace_goes_with_what_rests_on_it_alone(told: tuple[Settings, str, str], clock: ManualClock) -> None:
     settings, trace, _ = told
     receipt = purged(settings, clock, ids=[], trace=trace)
-    assert receipt.verified
+    assert (receipt.verified, receipt.leftovers) == (True, [])
     assert "secret" in receipt.hidden
     (shell,) = read_traces(Lake.open(settings), "default", [trace])
     assert {event.content for event in shell.events} == {""}
@@ -349,3 +368,54 @@ def test_what_is_not_there_is_named(settings: Settings, clock: ManualClock) -> N
         purged(settings, clock, ids=[], trace="t")
     with pytest.raises(UsageError, match="nothing to purge"):
         purged(settings, clock, ids=[])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_purge_works_in_a_bucket(s3_settings: Settings, clock: ManualClock) -> None:
+    settings = s3_settings.model_copy(update={"embedder": "wordllama"})
+    trace = tell(settings, clock, "ann", f"By the way, {SECRET}.")
+    learn(settings, clock)
+    memory, lake = Memory(settings, clock=clock), Lake.open(settings)
+    id = memory.remember(f"Ann says: {SECRET}", subject="ann")
+    old = set(generation_folders(settings))
+    receipt = purged(settings, clock, ids=[id], trace=trace)
+    assert (receipt.verified, receipt.leftovers) == (True, [])
+    assert old != set()
+    assert not old & set(generation_folders(settings))
+    assert memory.search("passport", subject=ANY_SUBJECT) == []
+    clock.advance(hours=25)
+    (swept,) = sweep_due(lake, settings, clock)
+    assert swept.sweep_due is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_process_that_is_killed_in_the_middle_is_finished_by_the_next(
+    told: tuple[Settings, str, str], clock: ManualClock
+) -> None:
+    settings, _, _ = told
+    code = (
+        "import os, signal, sys\n"
+        "from hindlake.jobs.purge import purge\n"
+        "from hindlake.memory_store.clock import SystemClock\n"
+        "from hindlake.memory_store.lake import Lake\n"
+        "from hindlake.memory_store.settings import Settings\n"
+        "settings = Settings.load(home=sys.argv[1], embedder='wordllama')\n"
+        "writes, put = [], Lake.put\n"
+        "def counted(self, path, data):\n"
+        "    put(self, path, data)\n"
+        "    writes.append(path)\n"
+        "    if len(writes) == int(sys.argv[2]):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Lake.put = counted\n"
+        "purge(Lake.open(settings), settings, SystemClock(), 'default', ids=['secret'], now=True)\n"
+    )
+    died = 0
+    for writes in (1, 2, 4, 6, 9):
+        done = subprocess.run([sys.executable, "-c", code, settings.home, str(writes)], capture_output=True)
+        died += done.returncode == -9
+    assert died >= 3
+    receipt = purged(settings, clock)
+    assert (receipt.verified, "secret" in receipt.hidden) == (True, True)
+    assert b"X4478-22-991" not in everything(settings)
