@@ -38,7 +38,7 @@ from ..memory_store.lake import Lake
 from .answers import MODES, Failure, Mode
 from .batch_api import BatchApi, RemoteBatch
 from .batch_results import Results
-from .budget import Forecast, Usage
+from .budget import Budget, Forecast, Usage
 from .model import ModelDoor
 from .questions import Question
 from .replies import TOO_LONG, Reply
@@ -58,6 +58,8 @@ class BatchDesk:
         self._lake, self._namespace, self._run_id, self._clock = lake, namespace, run_id, clock
         self._door, self._budget, self._settings = door, door.budget, door.settings
         self._api = BatchApi(door)
+        #: What a call costs in a batch, though the run that collects it may ask one by one
+        self._prices = Budget.of(self._settings.model_copy(update={"mode": "batch"}))
         self._grace = timedelta(minutes=self._settings.batch_grace_minutes)
         self._tries: dict[str, int] = {}
         self._file: _File | None = None
@@ -217,7 +219,7 @@ class BatchDesk:
             self._api.delete(remote.input_file, remote.output_file, remote.error_file)
 
     def _priced(self, reply: Reply) -> Reply:
-        return msgspec.structs.replace(reply, cost=self._budget.price(reply.input_tokens, reply.output_tokens))
+        return msgspec.structs.replace(reply, cost=self._prices.price(reply.input_tokens, reply.output_tokens))
 
     def _keep(self, replies: Sequence[Reply]) -> None:
         with ThreadPoolExecutor(_WRITERS) as pool:
@@ -280,7 +282,7 @@ class BatchDesk:
             cost=sum(reply.cost for reply in replies),
         )
         for question in results.missing() if is_lost else ():
-            forecast = self._budget.forecast([question.estimate], question.limit)
+            forecast = self._prices.forecast([question.estimate], question.limit)
             usage += Usage(1, 1, 1, 1, forecast.input_tokens, forecast.output_tokens, forecast.cost)
         return usage
 

@@ -162,6 +162,8 @@ class ScriptedBatches(ScriptedModel):
     def _answered(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         request = Request("chat/completions", body, time.monotonic())
         turn = self._turn(request)
+        with self._lock:
+            self.requests.remove(request)  # it came in a file, and is no call
         if turn.kind == "say":
             return 200, completion(turn, request)
         return turn.code, {"error": {"message": turn.content, "type": "error", "code": turn.code}}
