@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..jobs.collect import CollectReport, collect
 from ..jobs.compact import CompactReport, compact
+from ..jobs.passages import PassagesReport, passages
 from ..jobs.cool import cool
 from ..jobs.credit import credit
 from ..jobs.decay import decay
@@ -38,6 +39,17 @@ def run_compact(
     """Join small trace files into bigger ones, in the namespaces named, or in all."""
     lake = Lake.open(settings)
     return compact(lake, settings, clock, version=version, namespaces=namespaces, progress=progress)
+
+
+def run_passages(
+    settings: Settings,
+    clock: Clock,
+    *,
+    namespaces: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PassagesReport:
+    """Make the turns of finished tasks searchable, in the namespaces named, or in all."""
+    return passages(Lake.open(settings), settings, clock, namespaces=namespaces, progress=progress)
 
 
 def run_reflect(

@@ -7,7 +7,7 @@ cache. Work is found by what is missing or differs, so a second fold changes not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .embedders import Embedder
@@ -37,10 +37,17 @@ class _Trace:
         self.paths: set[str] = set()
 
 
-def fold_passages(lake: Lake, tables: Tables, namespace: str, embedder: Embedder) -> int:
+def fold_passages(
+    lake: Lake,
+    tables: Tables,
+    namespace: str,
+    embedder: Embedder,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
     """Make what is missing of the passages of a namespace, and return how many rows were written.
 
-    A passage needs its episode in the store: fold the log first.
+    A passage needs its episode in the store: fold the log first. `progress` is told of events done, and of events in
+    all, of the conversations that changed.
     """
     tables.ensure_passages()
     traces = _traces(lake, namespace)
@@ -59,7 +66,8 @@ def fold_passages(lake: Lake, tables: Tables, namespace: str, embedder: Embedder
         if any(held.get(id) != (traces[id].events, episodes[id]["seq"]) for id in ids)
     }
     cache = VectorCache(lake, namespace, embedder.name)
-    written = 0
+    written = done = 0
+    total = sum(traces[id].events for ids in changed.values() for id in ids)
     for some in _batches(changed, traces):
         ids = [id for name in some for id in changed[name]]
         read = {trace.trace_id: trace for trace in read_traces(
@@ -77,6 +85,9 @@ def fold_passages(lake: Lake, tables: Tables, namespace: str, embedder: Embedder
         _embed(rows, embedder, cache)
         tables.upsert(table_of(rows, PASSAGES), PASSAGES)
         written += len(rows)
+        done += sum(traces[id].events for id in ids)
+        if progress is not None:
+            progress(done, total)
     return written
 
 
