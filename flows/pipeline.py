@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from ..jobs.collect import CollectReport, collect
 from ..jobs.compact import CompactReport, compact
-from ..jobs.passages import PassagesReport, passages
 from ..jobs.cool import cool
 from ..jobs.credit import credit
 from ..jobs.decay import decay
 from ..jobs.decide import DecideReport
+from ..jobs.passages import PassagesReport, passages
 from ..jobs.patterns import PatternReport, patterns
 from ..jobs.purge import Receipt, purge, sweep_due
 from ..jobs.reflect import Announcement, ReflectReport, reflect
