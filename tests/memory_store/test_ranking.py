@@ -19,7 +19,9 @@ from hindlake.memory_store.ranking import (
     row_factors,
     shares,
     text_relevance,
+    usefulness,
 )
+from hindlake.memory_store.usage import Use
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -151,3 +153,29 @@ def test_a_row_that_says_nothing_of_itself_is_not_weighed() -> None:
 def test_age_and_doubt_weigh_little_against_what_was_asked() -> None:
     old = {"confidence": 0.0, "importance": 0.0, "valid_from": NOW - timedelta(days=3650), "strength": 1.0}
     assert math.prod(row_factors(old, NOW).values()) == pytest.approx(0.8 * 0.9)
+
+
+def test_what_is_still_read_is_not_stale_and_an_idle_experience_ranks_lower() -> None:
+    row = {"kind": "experience", "importance": 0.5, "valid_from": NOW - timedelta(days=200)}
+
+    def factors(kind: str, days: float) -> dict[str, float]:
+        return row_factors({**row, "kind": kind}, NOW, Use(NOW - timedelta(days=days), None, None))
+
+    never = row_factors(row, NOW)
+    assert factors("fact", 1)["decay"] > never["decay"]
+    assert factors("fact", 300)["decay"] == never["decay"]
+    assert "usage" not in never
+    assert ["usage" in factors(kind, days) for kind, days in (("experience", 59), ("fact", 61))] == [False, False]
+    assert factors("experience", 61)["usage"] == 0.5
+
+
+@given(low=st.floats(-1, 1), high=st.floats(-1, 1), weight=unit)
+def test_only_a_sure_gain_or_loss_moves_the_rank(low: float, high: float, weight: float) -> None:
+    low, high = sorted((low, high))
+    factor = usefulness(low, high, weight)
+    assert 0 <= factor <= 2
+    if low <= 0 <= high:
+        assert factor == 1
+    else:
+        assert factor == 1 + weight * min(abs(low), abs(high)) * math.copysign(1, low)
+    assert row_factors({}, NOW, Use(NOW, low, high))["usefulness"] == usefulness(low, high, 0.3)
