@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 #: Groups of words of which a thing is one at a time: group → member → English and Chinese words.
 _GROUPS: dict[str, dict[str, str]] = {
@@ -222,6 +223,7 @@ class Stance:
     asks: bool
 
 
+@lru_cache(maxsize=1 << 14)
 def stance_of(text: str) -> Stance:
     """The stance of a text that is NFKC-normalised.
 

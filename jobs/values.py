@@ -11,12 +11,15 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..memory_store.entities import find_entities
 from ..memory_store.terms import said
 from .numerals import numbers_in
 from .opposites import WORDS, alternatives_in
 
+#: Texts of which what was read is remembered: a memory meets many others.
+REMEMBERED = 1 << 14
 #: Entities whose text is compared as it is.
 _EXACT = ("url", "email", "file", "identifier", "error", "code")
 #: Sorts whose order in a text tells who does what to whom.
@@ -124,11 +127,13 @@ def without(text: str, values: Iterable[Value]) -> str:
     return text
 
 
+@lru_cache(maxsize=REMEMBERED)
 def normal(text: str) -> str:
     """A text as values are read from it: one width, one kind of apostrophe and of dash."""
     return unicodedata.normalize("NFKC", text).replace("’", "'").replace("–", "-").replace("−", "-")
 
 
+@lru_cache(maxsize=REMEMBERED)
 def values_of(text: str) -> tuple[Value, ...]:
     """The values of a text, in order. Every digit belongs to one.
 
@@ -146,7 +151,8 @@ def values_of(text: str) -> tuple[Value, ...]:
             taken[start:end] = b"\1" * (end - start)
             found.append(Value(sort, key, start, end, weak))
 
-    for entity in find_entities(text, limit=200):
+    entities = find_entities(text, limit=200)
+    for entity in entities:
         if entity.kind in ("url", "email", "file"):
             take("identifier", (entity.text.casefold(),), entity.start, entity.start + len(entity.text))
     for match in _VERSION.finditer(text):
@@ -161,12 +167,12 @@ def values_of(text: str) -> tuple[Value, ...]:
         for match in pattern.finditer(text):
             hour, half = _hour(match)
             take("time", (hour, half), match.start(), match.end())
-    for entity in find_entities(text, limit=200):
+    for entity in entities:
         if entity.kind in _EXACT and not entity.text[0].isdigit():
             take("identifier", (entity.text.casefold(),), entity.start, entity.start + len(entity.text))
     for number in numbers_in("".join("\0" if used else sign for used, sign in zip(taken, text, strict=True))):
         take("number", (number.amount, number.unit), number.start, number.end, number.weak)
-    for entity in find_entities(text, limit=200):
+    for entity in entities:
         if entity.kind in _EXACT:
             take("identifier", (entity.text.casefold(),), entity.start, entity.start + len(entity.text))
         elif entity.text.casefold() not in WORDS:
