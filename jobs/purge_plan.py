@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from ..memory_store.errors import UnknownMemory, UsageError
-from ..memory_store.inbox import Row
+from ..memory_store.inbox import Row, inbox_paths
 from ..memory_store.lake import Lake
 from ..memory_store.log import read_log
 from ..memory_store.pieces import WINDOW, Pieces, is_telling, plain, strings
 from ..memory_store.purged import Blocked, Purge
+from ..memory_store.schema import conform
 from ..memory_store.settings import Settings
 from ..memory_store.store_files import generation_folders
 from ..memory_store.traces import read_trace_files, scan_events
@@ -94,15 +95,18 @@ def _memories(lake: Lake, namespace: str) -> tuple[dict[str, Row], set[str]]:
     """Every memory and refused candidate with what the log says of it now, and the ids that were purged."""
     memories: dict[str, Row] = {}
     gone: set[str] = set()
-    for row in read_log(lake, namespace, 0, _COLUMNS).to_pylist():
-        if row["decision"] == "purge" and row["verdict"] == "accepted":
+    rows = read_log(lake, namespace, 0, _COLUMNS).to_pylist()
+    for _, waiting in lake.read_tables(inbox_paths(lake, namespace, user_only=True)):
+        rows += conform(waiting, "log").select(_COLUMNS).to_pylist()
+    for row in sorted(rows, key=lambda row: row["decision"] != "add"):  # in the inbox, acts lie in no order
+        if row["decision"] == "purge" and row["verdict"] != "refused":
             gone.add(row["id"])
         if row["decision"] in ("add", "refuse") or row["verdict"] == "refused":
             # A refused candidate says something too; a memory of the same id says it first.
             known = memories.setdefault(row["id"], row)
             if known["text"] is None:
                 memories[row["id"]] = row
-        elif row["verdict"] == "accepted" and row["id"] in memories:
+        elif row["id"] in memories:
             changed = {name: row[name] for name in ("state", "superseded_by") if row[name] is not None}
             memories[row["id"]] = {**memories[row["id"]], **changed}
     return {id: row for id, row in memories.items() if id not in gone and row["text"]}, gone

@@ -203,9 +203,12 @@ class Plan:
 def plan_undo(rows: Sequence[Row], run: str, undoes: Mapping[str, str]) -> Plan:
     """What takes a run back. `rows`: accepted rows of the log in order; `undoes`: undo run → the run it took back."""
     memories: dict[str, _Memory] = defaultdict(_Memory)
-    for row in rows:
-        memories[row["id"]].take(row, undoes)
     plan = Plan()
+    purged = {row["id"] for row in rows if row["decision"] == "purge"}
+    for row in rows:
+        if row["id"] not in purged:
+            memories[row["id"]].take(row, undoes)
+    plan.kept += [Kept(id, (), "was purged since: nothing brings it back") for id in sorted(purged)]
     changes: dict[str, tuple[Row, str, str]] = {}
     gone = {id for id, memory in memories.items() if memory.added_by == run and _delete(id, memory, run, changes, plan)}
     for id, memory in memories.items():

@@ -8,14 +8,15 @@ reads what the winner wrote and starts over.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .errors import LakeError
 from .inbox import inbox_paths
 from .lake import Lake, namespace_path
-from .purged import blocked, without_content
+from .purged import Blocked, blocked, without_content
 from .schema import STATE, arrow_schema, conform
 
 if TYPE_CHECKING:
@@ -208,8 +209,7 @@ class _Known:
         self.activated: dict[str, int] = {}
         #: The run, and what it had read, of the row at a place that this settle gives
         self.settling: dict[int, tuple[str, int | None]] = {}
-        #: What was purged
-        self.blocked = blocked(lake, namespace)
+        self._blocked: Callable[[], Blocked] = lambda: blocked(lake, namespace)
         #: Acts that are refused because they say what was purged
         self.unsayable: set[str] = set()
         ids, acts = pc.unique(inbox.column("id")), pc.unique(inbox.column("act"))
@@ -221,6 +221,11 @@ class _Known:
                 self.acts.add(row["act"])
                 if row["verdict"] == "accepted":
                     self.note(row, row["seq"])
+
+    @cached_property
+    def blocked(self) -> Blocked:
+        """What was purged, read when it is first asked."""
+        return self._blocked()
 
     def _note_activations(self, rows: pa.Table) -> None:
         import pyarrow.compute as pc

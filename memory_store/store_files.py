@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def generation_folders(settings: Settings) -> list[str]:
     """Names of the generations that have files, those that were never finished included."""
     if settings.is_remote:
-        return [path.rpartition("/")[2] for path in _bucket(settings).folders()]
+        # Some servers go on listing a folder whose files are gone.
+        return sorted({path.partition("/")[0] for path in _bucket(settings).names("")})
     root = Path(settings.home) / "store"
     return sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
 

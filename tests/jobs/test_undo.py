@@ -13,6 +13,7 @@ from hindlake.jobs.decide import Decided, Rule, View, decide
 from hindlake.jobs.undo import UndoReport, plan_undo, undo
 from hindlake.memory_store.clock import END_OF_TIME, ManualClock
 from hindlake.memory_store.errors import UsageError
+from hindlake.memory_store.inbox import write_user_act
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.log import read_log
 from hindlake.memory_store.runs import last_runs
@@ -230,6 +231,16 @@ def test_a_run_that_is_not_known_is_named(settings: Settings, clock: ManualClock
     for name in ("nobody", ""):
         with pytest.raises(UsageError, match="lists the last ones"):
             take_back(settings, clock, name)
+
+
+def test_what_was_purged_since_is_named_and_left_alone(settings: Settings, clock: ManualClock, memory: Memory) -> None:
+    lamp = id_of(memory, "lamp")
+    old = run(settings, clock, setting("the", "archive", state="archived"))
+    row = {"act": "p", "at": clock.now(), "decision": "purge", "id": lamp, "state": "deleted"}
+    write_user_act(Lake.open(settings), "default", [row])
+    report = take_back(settings, clock, old)
+    assert (report.counts["reverted"], report.counts["unsettled"]) == (2, 0)
+    assert [(item.id, item.reason) for item in report.kept] == [(lamp, "was purged since: nothing brings it back")]
 
 
 def test_an_undo_is_a_run_that_says_what_it_took_back(settings: Settings, clock: ManualClock, memory: Memory) -> None:

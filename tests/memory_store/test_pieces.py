@@ -39,7 +39,7 @@ def test_a_copy_is_found(copy: str) -> None:
     assert Pieces.of([TEXT], KEY).hits(["other", copy]).keys() == {1}
 
 
-@pytest.mark.parametrize("other", ["", TEXT[:23], "The customer prefers to be written to", None])
+@pytest.mark.parametrize("other", ["", TEXT[:23], "The customers like to be written to", None])
 def test_what_is_no_copy_is_not_found(other: str | None) -> None:
     assert not Pieces.of([TEXT], KEY).hits([other])
 
