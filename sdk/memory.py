@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -25,8 +25,12 @@ from ..memory_store.predicates import READABLE, Filter
 from ..memory_store.reader import Reader
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.vectors import embed_rows
+from .arguments import given, known, many, stored
+from .context import PROMPT_TOKENS, Context, Source
+from .gather import gather
 from .hits import Hit, hit_of
 from .read_log import ReadLog
+from .working import Turn
 
 Kind = Literal["experience", "fact", "preference", "rule"]
 #: Kinds that a search returns unless it names others (R5): all but episodes.
@@ -57,7 +61,7 @@ class Memory:
         if settings is None:
             settings = Settings.load(home=home, namespace=namespace)
         elif home is not None or namespace is not None:
-            settings = Settings.load(**{**dict(settings), **_given(home=home, namespace=namespace)})
+            settings = Settings.load(**{**dict(settings), **given(home=home, namespace=namespace)})
         #: The settings in force
         self.settings = settings
         #: The namespace that is read and written
@@ -212,30 +216,30 @@ class Memory:
             raise UsageError(f"limit is {limit}: ask for at least one")
         where = Filter(
             namespaces=(self.namespace,),
-            kinds=_known(_many(kinds), ("episode", "passage", *DEFAULT_KINDS), "kind") or DEFAULT_KINDS,
-            states=_known(_many(states), _STATES, "state") or READABLE,
-            subjects=None if subject == ANY_SUBJECT else _many(subject) or (),
-            task_types=_many(task_type),
-            tools=_many(tool),
-            outcomes=_many(outcome),
-            error_codes=_many(error_code),
-            agent_roles=_many(agent_role),
-            entities=_many(entities),
-            tags=_many(tags),
+            kinds=known(many(kinds), ("episode", "passage", *DEFAULT_KINDS), "kind") or DEFAULT_KINDS,
+            states=known(many(states), _STATES, "state") or READABLE,
+            subjects=None if subject == ANY_SUBJECT else many(subject) or (),
+            task_types=many(task_type),
+            tools=many(tool),
+            outcomes=many(outcome),
+            error_codes=many(error_code),
+            agent_roles=many(agent_role),
+            entities=many(entities),
+            tags=many(tags),
             since=None if since is None else as_utc(since),
             until=None if until is None else as_utc(until),
         )
         if as_of is not None:
-            known = [past(self._lake, self.namespace, as_of)]
+            then = [past(self._lake, self.namespace, as_of)]
             embedder, how = self._reader.embedder(), self.settings.search
             return [
-                hit_of(found) for found in search_past(self._lake, known, embedder, _stored(query), where, how, limit)
+                hit_of(found) for found in search_past(self._lake, then, embedder, stored(query), where, how, limit)
             ]
-        answer = self._reader.answer(_stored(query), where, limit)
+        answer = self._reader.answer(stored(query), where, limit)
         read_id = ""
         if log_read and self.settings.search.log_reads and answer.hits:
             read_id = self._reads.returned(
-                _stored(query), where, [hit.row["id"] for hit in answer.hits], trace=_stored(trace),
+                stored(query), where, [hit.row["id"] for hit in answer.hits], trace=stored(trace),
                 generation=answer.generation, seq=answer.seq[self.namespace], injected=False,
             )  # fmt: skip
         return [hit_of(found, read_id) for found in answer.hits]
@@ -246,11 +250,45 @@ class Memory:
         """
         by_read: dict[str, list[str]] = {}
         for hit in hits:
-            read_id, id = (hit.read_id, hit.id) if isinstance(hit, Hit) else ("", _stored(hit))
+            read_id, id = (hit.read_id, hit.id) if isinstance(hit, Hit) else ("", stored(hit))
             by_read.setdefault(read_id, []).append(id)
         if self.settings.search.log_reads:
             for read_id, ids in by_read.items():
-                self._reads.used(read_id, ids, trace=_stored(trace))
+                self._reads.used(read_id, ids, trace=stored(trace))
+
+    def context(
+        self,
+        task: str,
+        *,
+        subject: str = "",
+        budget_tokens: int = PROMPT_TOKENS,
+        working: Sequence[Turn] | str = (),
+        knowledge: Mapping[str, Source] | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        trace: str = "",
+        **filters: Any,
+    ) -> Context:
+        """What an agent should read before it works on a task: a block of text, and the ids of what is in it (R26).
+
+        The block fits into what the task and `working`, the turns of the conversation, leave of `budget_tokens`.
+        `knowledge` are other sources by name, functions from the task to texts: they have a part of their own (R27).
+        `filters` are those of `search`. What is in the block counts as read by the task `trace`, or by the one that
+        a recorder of this process runs here. Raises `UsageError` for what can't be meant, and what a source raises.
+        """
+        context, inside = gather(
+            self, stored(task), budget_tokens=budget_tokens, working=working, subject=stored(subject),
+            knowledge=knowledge or {}, count=count_tokens, now=self._clock.now(), filters={"trace": trace, **filters},
+        )  # fmt: skip
+        self.used(inside, trace=trace)
+        return context
+
+    def predecessors(self, ids: Sequence[str]) -> list[tuple[str, Hit]]:
+        """Memories whose place those named took, each with the id of its successor."""
+        if not ids:
+            return []
+        where = Filter((self.namespace,), DEFAULT_KINDS, ("superseded",), superseded_by=tuple(ids))
+        found = self._reader.search("", where, 4 * len(ids))
+        return [(hit.row["superseded_by"], hit_of(hit)) for hit in found]
 
     def recent(self, subject: str, *, hours: float | None = None, limit: int = 5) -> list[Hit]:
         """Digests of the tasks of a subject that ended lately, newest first (R1): there the moment a task has ended.
@@ -294,23 +332,23 @@ class Memory:
             raise UsageError("a memory needs a text")
         if len(text) > MAX_TEXT:
             raise UsageError(f"the text has {len(text)} characters, {MAX_TEXT} at most: remember its parts, or log it")
-        _known((kind,), DEFAULT_KINDS, "kind")
-        _known((said_by,), _SPEAKERS, "said_by")
+        known((kind,), DEFAULT_KINDS, "kind")
+        known((said_by,), _SPEAKERS, "said_by")
         for name, number in (("importance", importance), ("confidence", confidence)):
             if not (isinstance(number, int | float) and math.isfinite(number) and 0 <= number <= 1):
                 raise UsageError(f"{name} is {number!r}: it goes from 0 to 1")
         now = self._clock.now()
         row: Row = {
-            **{name: _stored(value) for name, value in columns.items()},
+            **{name: stored(value) for name, value in columns.items()},
             "act": act,
             "at": now,
             "decision": "add",
             "id": derive_id(self.namespace, "mem", act),
             "reason": "remembered",
             "kind": kind,
-            "text": self._mask.text(_stored(text))[0],
-            "entities": [_stored(name) for name in entities],
-            "tags": [_stored(name) for name in tags],
+            "text": self._mask.text(stored(text))[0],
+            "entities": [stored(name) for name in entities],
+            "tags": [stored(name) for name in tags],
             "said_by": said_by,
             "evidence": [],
             "derived_from": [],
@@ -356,31 +394,3 @@ _CARRIED = (
     "subject", "importance", "confidence", "entities", "tags", "attribute", "value", "task_type", "tool", "outcome",
     "error_code", "agent_role", "said_by",
 )  # fmt: skip
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _stored(text: str) -> str:
-    """A text as Parquet and Arrow can keep it: no NUL, no half of a surrogate pair."""
-    if not isinstance(text, str):
-        raise UsageError(f"{text!r} is no text")
-    return text.replace("\0", "").encode("utf-8", "backslashreplace").decode()
-
-
-def _many(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    values = (value,) if isinstance(value, str) else tuple(value)
-    for item in values:
-        if not isinstance(item, str):
-            raise UsageError(f"a filter takes text, not {item!r}")
-    return values
-
-
-def _known(values: tuple[str, ...] | None, allowed: tuple[str, ...], what: str) -> tuple[str, ...] | None:
-    for value in values or ():
-        if value not in allowed:
-            raise UsageError(f"there is no {what} {value!r}: take one of {', '.join(allowed)}")
-    return values

@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hindlake.memory_store.clock import END_OF_TIME
+from hindlake.memory_store.clock import END_OF_TIME, ManualClock
+from hindlake.memory_store.errors import UsageError
+from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.reads import read_days, scan_reads
+from hindlake.memory_store.settings import Settings
 from hindlake.memory_store.tokens import count_tokens
 from hindlake.sdk.context import Context, Found, assemble, experiences_for
 from hindlake.sdk.hits import Hit
+from hindlake.sdk.memory import Memory
+from hindlake.sdk.working import Turn
 
 NOW = datetime(2026, 3, 20, tzinfo=UTC)
 
@@ -108,3 +114,32 @@ def test_the_block_keeps_to_its_room_and_every_memory_is_in_it_or_left_out(
 def test_no_part_starves_another() -> None:
     found = Found(known=[hit(f"k{number}", "word " * 40) for number in range(9)], experiences=[hit("e", "word " * 40)])
     assert "e" in block(found, 300).ids
+
+
+def test_memory_gives_a_task_its_block_and_counts_what_is_in_it_as_read(settings: Settings) -> None:
+    clock = ManualClock(datetime(2026, 1, 10, tzinfo=UTC))
+    with Memory(settings, clock=clock) as memory:
+        old = memory.remember("The budget is 5000.", subject="ann")
+        clock.advance(days=5)
+        new = memory.update(old, "The budget is 8000.")
+        lesson = memory.remember("When a card is refused: offer a bank transfer.", kind="experience")
+        memory.remember("Bo's budget is 70.", subject="bo")
+        turns = [Turn("user", "what can I afford?", clock.now())] * 12
+        context = memory.context(
+            "pay the monitor from the budget, the card was refused", subject="ann", working=turns, trace="t1",
+            knowledge={"handbook": lambda task: [f"Budgets end in {len(task)} days."]},
+        )  # fmt: skip
+        assert "- [01-10] The budget is 5000. (user, until 01-15)\n- [01-15] The budget is 8000." in context.text
+        assert "(update)" in context.text
+        assert "Bo's" not in context.text
+        assert "From documents: handbook" in context.text
+        assert set(context.ids) == {old, new, lesson}
+        assert memory.context("pay", subject="ann", budget_tokens=20).text == ""
+        with pytest.raises(UsageError, match="needs a task"):
+            memory.context(" ")
+    lake = Lake.open(settings)
+    files = [path for paths in read_days(lake, "default").values() for path in paths]
+    rows = [row for table in scan_reads(lake, files) for row in table.to_pylist()]
+    used = {id for row in rows if row["injected"] for id in row["ids"]}
+    assert used == {new, lesson}
+    assert {row["trace_id"] for row in rows if row["injected"]} == {"t1"}
