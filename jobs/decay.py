@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..memory_store.clock import Clock, as_utc
 from ..memory_store.lake import Lake
@@ -23,10 +23,15 @@ from ..memory_store.touches import restored_at
 from ..memory_store.usage import first_read, heirs, inherited, read_usage
 from .decide import Decided, DecideReport, View, decide
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 #: Columns of the store that the job looks at.
 COLUMNS = ("id", "kind", "importance", "strength", "valid_from", "added_at")
-#: Memories that are looked at together.
+#: Memories that are held as Python values at once.
 BATCH_ROWS = 20_000
+#: Decisions that are settled together.
+ACTS = 50_000
 
 
 def decay(
@@ -68,30 +73,36 @@ def rule(view: View, *, write: bool) -> Iterator[Decided]:
     last = usage.group_by("id").aggregate([("last_at", "max")])
     read_at = dict(zip(last.column("id").to_pylist(), last.column("last_at_max").to_pylist(), strict=True))
     touches = Touches(read_at, first_read(view.lake, view.namespace))
-    for batch in view.memories(COLUMNS, states=("active",)).to_batches(max_chunksize=BATCH_ROWS):
-        yield _decided(view, batch.to_pylist(), touches)
+    yield from _decided(view, view.memories(COLUMNS, states=("active",)), touches)
 
 
-def _decided(view: View, rows: Sequence[Mapping[str, Any]], touches: Touches) -> Decided:
-    settings = view.settings
-    policies = {
-        kind: settings.retention.policy(view.namespace, kind) for kind in {row["kind"] for row in rows}
-    }  # fmt: skip
-    rate = settings.search.decay
-    over = {row["id"] for row in rows if reason_to_go(row, policies[row["kind"]], touches, view.now, rate)}
-    back = restored_at(view.lake, view.namespace, over)
+def _decided(view: View, memories: pa.Table, touches: Touches) -> Iterator[Decided]:
+    """Decide on memories, `ACTS` at a time: each time costs a look at the whole log."""
+    settings, rate = view.settings, view.settings.search.decay
+    kinds = set(memories.column("kind").unique().to_pylist())
+    policies = {kind: settings.retention.policy(view.namespace, kind) for kind in kinds}
+    over: list[Mapping[str, Any]] = []
+    for start in range(0, memories.num_rows, BATCH_ROWS):
+        rows = memories.slice(start, BATCH_ROWS).to_pylist()
+        over += [row for row in rows if reason_to_go(row, policies[row["kind"]], touches, view.now, rate)]
+    back = restored_at(view.lake, view.namespace, [row["id"] for row in over])
     touches = Touches(touches.read_at, touches.logged_since, back)
     decided = Decided()
-    for row in rows:
+    decided.counts["alive"] = memories.num_rows - len(over)
+    for row in over:
         policy = policies[row["kind"]]
-        reason = reason_to_go(row, policy, touches, view.now, rate) if row["id"] in over else ""
+        reason = reason_to_go(row, policy, touches, view.now, rate)
         if not reason:
             decided.counts["alive"] += 1
         elif sets := _sets(row, policy, settings.retention.downrank):
             decided.acts.append([{"id": row["id"], "reason": reason, **sets}])
         else:
             decided.counts["kept"] += 1
-    return decided
+        if len(decided.acts) == ACTS:
+            yield decided
+            decided = Decided()
+    decided.counts = +decided.counts
+    yield decided
 
 
 def _sets(row: Mapping[str, Any], policy: RetentionPolicy, downrank: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .clock import as_utc
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS = ["read_id", "at", "trace_id", "ids", "injected"]
 #: Files of `credit` that are kept: readers may still be opening the last but one.
 _KEPT = 2
@@ -169,8 +170,19 @@ class _Newest:
     """The newest numbers, ready to be asked."""
 
     path: str
+    #: Sorted
     ids: npt.NDArray[np.bytes_]
-    rows: pa.Table
+    #: Microseconds since 1970
+    last_at: npt.NDArray[np.int64]
+    #: NaN where there was nothing to compare
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+
+    def use(self, place: int) -> Use:
+        """What is known about the memory at a place."""
+        last_at = _EPOCH + timedelta(microseconds=int(self.last_at[place]))
+        low, high = float(self.low[place]), float(self.high[place])
+        return Use(last_at, None, None) if low != low else Use(last_at, low, high)
 
 
 class CreditReader:
@@ -194,11 +206,11 @@ class CreditReader:
         asked = np.array([id.encode() for id in wanted])
         places = np.minimum(np.searchsorted(newest.ids, asked), len(newest.ids) - 1)
         hits = np.flatnonzero(newest.ids[places] == asked)
-        rows = newest.rows.take(places[hits]).to_pylist()
-        return {row["id"]: Use(row["last_at"], row["low"], row["high"]) for row in rows}
+        return {wanted[hit]: newest.use(places[hit]) for hit in hits}
 
     def _load(self) -> _Newest | None:
         import numpy as np
+        import pyarrow as pa
 
         with self._lock:
             if time.monotonic() - self._looked_at < self._seconds:
@@ -207,10 +219,14 @@ class CreditReader:
             paths = credit_paths(self._lake, self._namespace)
             if not paths or (self._newest is not None and self._newest.path == paths[-1]):
                 return self._newest
-            rows = read_credit(self._lake, self._namespace).select(["id", "last_at", "low", "high"])
+            rows = read_credit(self._lake, self._namespace)
             if not rows.num_rows:
                 return self._newest
             ids = np.array([id.encode() for id in rows.column("id").to_pylist()])
             order = np.argsort(ids, kind="stable")
-            self._newest = _Newest(paths[-1], ids[order], rows.take(order))
+            last_at, low, high = (
+                np.asarray(rows.column(name).cast(type).to_numpy())[order]
+                for name, type in (("last_at", pa.int64()), ("low", pa.float64()), ("high", pa.float64()))
+            )
+            self._newest = _Newest(paths[-1], ids[order], last_at, low, high)
             return self._newest

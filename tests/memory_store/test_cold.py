@@ -180,7 +180,7 @@ def test_a_store_made_anew_holds_the_same_rows(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@hypothesis_settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps, st.booleans())
 def test_a_store_made_anew_holds_the_same_rows_whatever_happened(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]], keeps_archive: bool
