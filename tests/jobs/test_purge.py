@@ -245,7 +245,10 @@ class Killed(BaseException):
 STEPS = ("record", "decide", "mask", "collect", "rewrite", "rebuild", "remove", "verify", "receipt")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step",
+    [step if step in ("decide", "rewrite", "remove") else pytest.param(step, marks=pytest.mark.slow) for step in STEPS],
+)
 def test_a_purge_that_is_killed_is_finished_by_the_next(
     told: tuple[Settings, str, str], clock: ManualClock, step: str
 ) -> None:
