@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from .ranking import Found, Leg, coverage, found_by, shares
 from .tables import Candidate
-from .terms import row_terms, terms
+from .terms import indexed_terms, query_words
 
 if TYPE_CHECKING:
     from .embedders.calibration import Curve
@@ -47,8 +47,8 @@ def pool_of(query: str, candidates: Sequence[Candidate], cosines: Mapping[str, f
     unique: dict[str, Candidate] = {}
     for candidate in candidates:
         unique.setdefault(candidate.id, candidate)
-    wanted = terms(query)
-    matched = {id: frozenset(wanted & row_terms(candidate.row)) for id, candidate in unique.items()}
+    wanted = indexed_terms(query_words(query))
+    matched = {id: frozenset(wanted & indexed_terms(candidate.row["words"])) for id, candidate in unique.items()}
     count = len(unique)
     have = {term: sum(term in some for some in matched.values()) for term in wanted}
     rarity = {term: math.log(1 + (count - n + 0.5) / (n + 0.5)) if n else 0.0 for term, n in have.items()}
@@ -59,21 +59,21 @@ def neighbour_legs(pool: Pool, unrelated: float, least: float, weight: Callable[
     """What a turn's neighbours add: words within one turn and within two, and how close the turns beside come."""
     places = {(candidate.row["conversation"], candidate.row["place"]): id for id, candidate in pool.candidates.items()}
 
-    def around(id: str, reach: int) -> list[str]:
-        row = pool.candidates[id].row
-        seats = ((row["conversation"], row["place"] + step) for step in range(-reach, reach + 1))
-        return [places[seat] for seat in seats if seat in places]
-
-    legs = [
-        Leg(name, weight(name), found_by({
-            id: sum(pool.rarity[term] for term in frozenset().union(*(pool.matched[n] for n in around(id, reach))))
-            for id in pool.candidates
-        }))
-        for name, reach in _REACH.items()
-    ]  # fmt: skip
+    far = max(_REACH.values())
+    beside: dict[str, list[tuple[int, str]]] = {}
+    for (conversation, place), id in places.items():
+        seats = ((abs(step), places.get((conversation, place + step))) for step in range(-far, far + 1))
+        beside[id] = [(steps, other) for steps, other in seats if other is not None]
+    legs = []
+    for name, reach in _REACH.items():
+        raws = {}
+        for id, others in beside.items():
+            said = frozenset().union(*(pool.matched[other] for steps, other in others if steps <= reach))
+            raws[id] = sum(pool.rarity[term] for term in said)
+        legs.append(Leg(name, weight(name), found_by(raws)))
     best = dict(zip(pool.cosines, shares(list(pool.cosines.values()), unrelated, least), strict=True))
-    beside = {id: sum(best.get(other, 0.0) for other in around(id, 1) if other != id) for id in pool.candidates}
-    return [*legs, Leg(BESIDE, weight(BESIDE), found_by(beside))]
+    raws = {id: sum(best.get(other, 0.0) for steps, other in others if steps == 1) for id, others in beside.items()}
+    return [*legs, Leg(BESIDE, weight(BESIDE), found_by(raws))]
 
 
 def episode_legs(pool: Pool, curve: Curve, least: float, weight: Callable[[str], float]) -> list[Leg]:

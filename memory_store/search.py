@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: What ranking needs to know of a candidate.
 RANKING = ("kind", "text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence",
            "strength", "valid_from", "added_at")  # fmt: skip
-_PLACED = (*RANKING, "episode", "conversation", "place")
+_PLACED = (*RANKING, "words", "episode", "conversation", "place")
 #: How many times more candidates the text leg supplies: their cosines are computed, the other way round can't be.
 _TEXT_MORE = 2
 #: How many times more candidates come of passages: they are many and short, and neighbours count.
