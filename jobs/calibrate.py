@@ -137,7 +137,8 @@ def fit_languages(pairs: Sequence[LabelledPair], embed: Embed) -> dict[str, Fit]
             fits[language] = Fit(
                 fit_curve(cosines[same], [some[place].same for place in same]),
                 fit_curve(
-                    np.concatenate((cosines[topic], apart)), [some[place].topic for place in topic] + [False] * len(apart)
+                    np.concatenate((cosines[topic], apart)),
+                    [some[place].topic for place in topic] + [False] * len(apart),
                 ),
                 (len(same), len(topic)),
             )
@@ -146,7 +147,8 @@ def fit_languages(pairs: Sequence[LabelledPair], embed: Embed) -> dict[str, Fit]
     if not fits:
         counts = ", ".join(f"{name} {len(some)}" for name, some in sorted(by_language.items())) or "none"
         raise UsageError(
-            "; ".join(reasons) or f"too few pairs of one language ({counts}): give at least {LEAST_PAIRS} of en, zh or mixed"
+            "; ".join(reasons)
+            or f"too few pairs of one language ({counts}): give at least {LEAST_PAIRS} of en, zh or mixed"
         )
     return fits
 

@@ -137,11 +137,15 @@ _MEMBERS: dict[str, tuple[str, str]] = {}
 for _group, _members in _GROUPS.items():
     for _member, _words in _members.items():
         for _word in _words.split():
-            _MEMBERS.setdefault(_word.replace("-", " ") if _word.startswith(("this", "next", "last")) else _word, (_group, _member))
+            _MEMBERS.setdefault(
+                _word.replace("-", " ") if _word.startswith(("this", "next", "last")) else _word, (_group, _member)
+            )
 #: Every word of a group: such a word is no name.
 WORDS = frozenset(_MEMBERS)
 _LATIN = re.compile(
-    r"(?<![\w-])(?:" + "|".join(sorted((re.escape(word) for word in WORDS if word.isascii()), key=len, reverse=True)) + r")(?![\w-])",
+    r"(?<![\w-])(?:"
+    + "|".join(sorted((re.escape(word) for word in WORDS if word.isascii()), key=len, reverse=True))
+    + r")(?![\w-])",
     re.I,
 )
 _HAN = re.compile("|".join(sorted((word for word in WORDS if not word.isascii()), key=len, reverse=True)))
@@ -165,9 +169,7 @@ def alternatives_in(text: str) -> Iterator[tuple[str, str, int, int]]:
     """
     for match in _LATIN.finditer(text):
         yield (*_MEMBERS[match.group().casefold()], match.start(), match.end())
-    hidden = _NOT_MEANT.sub(
-        lambda match: match.group() if match.group() in WORDS else "\0" * len(match.group()), text
-    )
+    hidden = _NOT_MEANT.sub(lambda match: match.group() if match.group() in WORDS else "\0" * len(match.group()), text)
     for match in _HAN.finditer(hidden):
         yield (*_MEMBERS[match.group()], match.start(), match.end())
 
@@ -224,6 +226,7 @@ class Stance:
 
 
 @lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 15)
 def stance_of(text: str) -> Stance:
     """The stance of a text that is NFKC-normalised.
 

@@ -7,9 +7,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from .model import Message, ModelDoor
+from ..memory_store.errors import BudgetExceeded
+from .model import ModelDoor
 from .pairs import Pair, PairType, Verdict
 from .prompt_files import load_prompt
+from .questions import Message, Unanswered
 from .reading import ReplyModel
 from .rendering import fenced, neutral, one_line
 
@@ -41,16 +43,23 @@ class ModelJudge:
 
     def __init__(self, door: ModelDoor, namespace: str, *, prompt: str = PROMPT) -> None:
         """`namespace` is the one that the pairs are from: replies are kept by it. Raises `SettingsError` when there is
-        no such prompt."""
+        no such prompt.
+        """
         self._door = door
         self._namespace = namespace
         self._prompt = load_prompt(prompt)
 
     def judge(self, pairs: Sequence[Pair]) -> list[Verdict | None]:
-        """One verdict a pair. Raises `BudgetExceeded` and `ModelError` as `ModelDoor.ask` does."""
+        """One verdict a pair; None where the budget has nothing left, or where a dry run may not ask. Raises
+        `ModelError` as `ModelDoor.ask` does.
+        """
         verdicts: list[Verdict | None] = []
         for start in range(0, len(pairs), BATCH):
-            verdicts += self._ask(pairs[start : start + BATCH])
+            some = pairs[start : start + BATCH]
+            try:
+                verdicts += self._ask(some)
+            except (BudgetExceeded, Unanswered):
+                verdicts += [None] * len(some)
         return verdicts
 
     def _ask(self, pairs: Sequence[Pair]) -> list[Verdict | None]:

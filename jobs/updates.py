@@ -1,4 +1,4 @@
-"""What a later statement changes: "budget 5000" then "my budget is now 8000", "likes" then "no longer likes"; both languages.
+"""What a later statement changes: "budget 5000", then "my budget is now 8000"; "likes", then "no longer likes".
 
 Only statements about the same thing change each other: the same attribute, or the same words around one value that
 differs. Numbers that name a thing ("room 101", "order 55") are no values of it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .opposites import stance_of
 from .rules.chinese import chinese_statement
@@ -57,7 +58,20 @@ _EVENT = re.compile(
 #: What stands before a name that says where or what something is, rather than which one is meant.
 _PLACED = re.compile(r"\b(?:in|at|to|near|is|are|by|for|on|uses?|prefers?)\s+(?:the )?$", re.I)
 #: Groups of opposites in which a change is a change of the thing, and not another thing.
-_OF_STATE = ("taste", "frequency", "switch", "verdict", "seat", "channel", "change", "level", "price", "time", "part of day", "day")
+_OF_STATE = (
+    "taste",
+    "frequency",
+    "switch",
+    "verdict",
+    "seat",
+    "channel",
+    "change",
+    "level",
+    "price",
+    "time",
+    "part of day",
+    "day",
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,7 @@ class Slot:
     value: str
 
 
+@lru_cache(maxsize=1 << 15)
 def slot_of(text: str) -> Slot | None:
     """The attribute and value that a text states of its subject; None if it states none that rules can read.
 
@@ -108,9 +123,7 @@ def change_between(older: str, newer: str, found: Differences) -> str:
         return ""
     values = [(one, two) for one, two in found.clash if _is_value(one, plain_old) and _is_value(two, plain_new)]
     others = [pair for pair in found.clash if pair not in values]
-    words = word_difference(
-        _bare(plain_old, [one for one, _ in values]), _bare(plain_new, [two for _, two in values])
-    )
+    words = word_difference(_bare(plain_old, [one for one, _ in values]), _bare(plain_new, [two for _, two in values]))
     count = len(set(wording_of(_bare(plain_old, [one for one, _ in values])).words)) - len(set(words.left))
     is_exact = not words.left and not words.right and words.order in ("same", "turned", "moved")
     cue = has_cue(plain_new)
@@ -134,7 +147,10 @@ def change_between(older: str, newer: str, found: Differences) -> str:
 
 def _share_a_name(first: str, second: str) -> bool:
     """Whether both name the same person or thing, by a name that is no guess."""
-    names = [{value.key[0] for value in values_of(text) if value.sort == "name" and not value.weak} for text in (first, second)]
+    names = [
+        {value.key[0] for value in values_of(text) if value.sort == "name" and not value.weak}
+        for text in (first, second)
+    ]
     return bool(names[0] & names[1])
 
 
@@ -165,125 +181,6 @@ def _is_value(value: Value, text: str) -> bool:
     if value.sort == "name":
         return not value.weak and bool(_PLACED.search(text[: value.start]))
     return value.sort in _OF_STATE
-
-
-_AFTER = re.compile(r"^\s*(?:号(?!码)|号线|楼|栋|单元|室|章|页|班|路|版)")
-#: Groups of opposites in which a change is a change of the thing, and not another thing.
-_OF_STATE = ("taste", "frequency", "switch", "verdict", "seat", "channel", "change", "level", "price", "time", "part of day", "day")
-
-
-@dataclass(frozen=True)
-class Slot:
-    """What a text gives a value to."""
-
-    attribute: str
-    value: str
-
-
-def slot_of(text: str) -> Slot | None:
-    """The attribute and value that a text states of its subject; None if it states none that rules can read.
-
-    >>> slot_of("User's budget is 8000"), slot_of("我搬到上海了").attribute
-    (Slot(attribute='budget', value='8000'), 'city')
-    """
-    plain = normal(text).strip().rstrip(".。!！")
-    for pattern, first_person in _THE_USER:
-        changed = pattern.sub(first_person, plain, count=1)
-        if changed != plain:
-            plain = changed
-            break
-    readers: tuple[Callable[[str], object], ...] = (english_statement, chinese_statement)
-    for reader in readers:
-        said = reader(plain)
-        if said is not None and getattr(said, "attribute", "") and getattr(said, "value", ""):
-            return Slot(said.attribute, said.value)  # type: ignore[attr-defined]
-    return None
-
-
-def has_cue(text: str) -> bool:
-    """Whether a text says that something changed or is so by now.
-
-    >>> has_cue("my budget is now 8000"), has_cue("预算改成8000"), has_cue("my budget is 8000")
-    (True, True, False)
-    """
-    return bool(_CUE.search(normal(text)))
-
-
-def change_between(older: str, newer: str, found: Differences) -> str:
-    """Why the newer of two statements about one subject changes the older one; empty if it does not.
-
-    `found` are the differences of their values, the older one's first.
-    """
-    plain_old, plain_new = normal(older), normal(newer)
-    was, now = stance_of(plain_old), stance_of(plain_new)
-    if was.asks or now.asks or was.conditional or now.conditional or now.hedged:
-        return ""
-    values = [(one, two) for one, two in found.clash if _is_value(one, plain_old) and _is_value(two, plain_new)]
-    others = [pair for pair in found.clash if pair not in values]
-    words = word_difference(
-        _bare(plain_old, [one for one, _ in values]), _bare(plain_new, [two for _, two in values])
-    )
-    count = len(set(wording_of(_bare(plain_old, [one for one, _ in values])).words)) - len(set(words.left))
-    is_exact = not words.left and not words.right and words.order in ("same", "turned", "moved")
-    cue = has_cue(plain_new)
-    if values and not others:
-        one, two = values[0]
-        said = f"{one} then, {two} now"
-        if count >= 1 and (is_exact or (not (words.left and words.right) and (cue or words.shared == 1.0))):
-            return said
-        counts = one.sort == "number" and _same_noun(one, two, plain_old, plain_new)
-        if cue and count >= 2 and words.shared >= 0.4 and (counts or one.sort in _OF_STATE[:4]):
-            return said
-        if counts and count >= 3 and words.shared >= 0.3 and _share_a_name(older, newer):
-            return said
-    if not found.clash and was.denials % 2 != now.denials % 2:
-        hushed = word_difference(_without_denial(plain_old), _without_denial(plain_new))
-        more = len(hushed.left) + len(hushed.right)
-        if not (hushed.left and hushed.right) and more <= 2 and hushed.order in ("same", "turned", "within"):
-            return "no longer so" if now.denials else "so again"
-    return ""
-
-
-def _share_a_name(first: str, second: str) -> bool:
-    """Whether both name the same person or thing, by a name that is no guess."""
-    names = [{value.key[0] for value in values_of(text) if value.sort == "name" and not value.weak} for text in (first, second)]
-    return bool(names[0] & names[1])
-
-
-_DENIAL = re.compile(
-    r"\b(?:do not|does not|did not|don't|doesn't|didn't|isn't|aren't|not|no longer|never|any ?more|stopped|quit)\b|"
-    r"不再|再也不|不|没有|没|别|了",
-    re.I,
-)
-
-
-def _without_denial(text: str) -> str:
-    return _CUE.sub(" ", _DENIAL.sub(" ", text))
-
-
-def _bare(text: str, values: list[Value]) -> str:
-    """A text without some values and without the words that only say that something changed."""
-    return _CUE.sub(" ", without(text, values))
-
-
-def _is_value(value: Value, text: str) -> bool:
-    """Whether a value says how something is, rather than which thing is meant."""
-    if value.sort == "number":
-        return not (_NAMING.search(text[: value.start]) or _NAMING_AFTER.match(text[value.end :]))
-    if value.sort == "identifier":
-        return "@" in value.key[0]
-    if value.sort in ("date", "time", "day", "part of day"):  # of two events, neither changes the other
-        return not _EVENT.search(text)
-    if value.sort == "name":
-        return not value.weak and bool(_PLACED.search(text[: value.start]))
-    return value.sort in _OF_STATE
-
-
-def _without(text: str, values: list[Value]) -> str:
-    """A text without some values and without the words that only say that something changed."""
-    for value in sorted(values, key=lambda value: -value.start):
-        text = text[: value.start] + " " + text[value.end :]
-    return _CUE.sub(" ", text)
 
 
 _AFTER = re.compile(r"^[\s-]*(?:\w+[\s-]+){0,2}?([A-Za-z\u4e00-\u9fff]+)")

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from functools import lru_cache
 
 from ..memory_store.entities import find_entities
 from ..memory_store.terms import said
@@ -63,7 +64,9 @@ _CLOCK = (
         r"[一二两三四五六七八九](?=点(?:半|钟|整|[0-5]\d分)))[点时](?!间|候|代|刻|常|不|都|儿|小)(?:(?P<m>[0-5]\d|半|一刻|三刻)分?|整|钟)?"
     ),
 )
-_HAN_HOURS = {name: number for number, name in enumerate("一 二 三 四 五 六 七 八 九 十 十一 十二".split(), 1)} | {"两": 2}
+_HAN_HOURS = {name: number for number, name in enumerate("一 二 三 四 五 六 七 八 九 十 十一 十二".split(), 1)} | {
+    "两": 2
+}
 _MINUTES = {"半": 30, "一刻": 15, "三刻": 45}
 _VERSION = re.compile(r"(?<![\w.])[vV]?\d+(?:\.\d+){2,5}(?![\w.])|(?<![\w.])[vV]\d+(?:\.\d+){0,4}(?![\w.])")
 
@@ -87,7 +90,12 @@ class Value:
         """Whether both can be meant: equal in every part that neither leaves open."""
         if self.sort != other.sort:
             return False
-        if self.sort == "name" and self.weak and other.weak and (self.key[0] in other.key[0] or other.key[0] in self.key[0]):
+        if (
+            self.sort == "name"
+            and self.weak
+            and other.weak
+            and (self.key[0] in other.key[0] or other.key[0] in self.key[0])
+        ):
             return True
         return all(mine == theirs or not mine or not theirs for mine, theirs in zip(self.key, other.key, strict=True))
 
@@ -134,6 +142,7 @@ def normal(text: str) -> str:
 
 
 @lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=1 << 15)
 def values_of(text: str) -> tuple[Value, ...]:
     """The values of a text, in order. Every digit belongs to one.
 

