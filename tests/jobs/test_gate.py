@@ -15,6 +15,7 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ASK = {"type": "message", "role": "user", "content": "Where is the parcel?"}
 LOOK = {"type": "tool_call", "tool": "track", "arguments": '{"order": 1}', "result": '{"state": "moving"}'}
 DONE = {"type": "outcome", "outcome": "success"}
+PLAN = "## Rowing plan for the spring\n- **Boat**: double scull\n- **On the water**: 3 mornings a week, 60 minutes"
 
 
 def trace(*events: dict[str, object], id: str = "t", task_type: str = "") -> Trace:
@@ -42,6 +43,11 @@ def trace(*events: dict[str, object], id: str = "t", task_type: str = "") -> Tra
         ("user_correction", [ASK, {"type": "feedback", "score": 0.0}, DONE]),
         ("stated_fact", [{**ASK, "content": "My budget is now 8000."}, DONE]),
         ("stated_fact", [{**ASK, "content": "我的预算改成8000了"}, DONE]),
+        ("stated_fact", [{**ASK, "content": "Let's go with the Ferrara hall on May 4."}, DONE]),
+        ("stated_fact", [ASK, {"type": "message", "role": "agent", "content": PLAN},
+                         {"type": "message", "role": "user", "content": "Yes, that looks good."}, DONE]),
+        ("routine", [ASK, {"type": "message", "role": "agent", "content": PLAN},
+                     {"type": "message", "role": "user", "content": "Who rows it?"}, DONE]),
         ("complex", [ASK, *({**LOOK, "arguments": f'{{"order": {n}}}'} for n in range(4)), DONE]),
         ("routine", [ASK, LOOK, DONE]),
         ("routine", [ASK, {"type": "message", "role": "agent", "content": "Is it urgent?"},
