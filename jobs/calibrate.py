@@ -99,8 +99,10 @@ def _rows(text: str) -> Iterator[tuple[int, list[object] | None]]:
                     value = json.loads(line)
                 except ValueError:
                     value = None
-                row = [value.get(name) for name in ("a", "b", "label")] if isinstance(value, dict) else None
-                yield number, row
+                parts: list[object] | None = (
+                    [value.get(name) for name in ("a", "b", "label")] if isinstance(value, dict) else None
+                )
+                yield number, parts
         return
     for number, row in enumerate(csv.reader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE), 1):
         if row:
@@ -135,10 +137,10 @@ def fit_languages(pairs: Sequence[LabelledPair], embed: Embed) -> dict[str, Fit]
         apart = apart[[place != other for place, other in enumerate(shuffled)]][: max(LEAST_PAIRS, len(topic))]
         try:
             fits[language] = Fit(
-                fit_curve(cosines[same], [some[place].same for place in same]),
+                fit_curve(cosines[same], [bool(some[place].same) for place in same]),
                 fit_curve(
                     np.concatenate((cosines[topic], apart)),
-                    [some[place].topic for place in topic] + [False] * len(apart),
+                    [bool(some[place].topic) for place in topic] + [False] * len(apart),
                 ),
                 (len(same), len(topic)),
             )

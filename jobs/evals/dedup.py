@@ -18,6 +18,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -248,6 +249,10 @@ def _has_answer(text: str, answer: str) -> bool:
     return any(word and re.search(rf"(?<![\w,]){re.escape(word)}(?![\w,])", plain) for word in words)
 
 
+def _either_has(answer: str, one: str, two: str) -> bool:
+    return _has_answer(one, answer) or _has_answer(two, answer)
+
+
 def _longmemeval(folder: Path) -> Iterator[tuple[list[Row], list[Row], Callable[[str, str], bool]]]:
     """Questions about what changed: the sentences of the turns that hold the answer, of the first and the last day."""
     keys: dict[str, Any] = {}
@@ -277,8 +282,7 @@ def _longmemeval(folder: Path) -> Iterator[tuple[list[Row], list[Row], Callable[
             older, newer = (
                 [{**_row(text, "user", 0), "valid_from": at} for text in texts] for at, texts in (days[0], days[-1])
             )
-            answer = str(question["answer"])
-            yield older, newer, lambda one, two, answer=answer: _has_answer(one, answer) or _has_answer(two, answer)
+            yield older, newer, partial(_either_has, str(question["answer"]))
 
 
 def _realmem(folder: Path) -> Iterator[tuple[list[Row], list[Row], Callable[[str, str], bool]]]:
