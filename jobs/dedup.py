@@ -6,7 +6,7 @@ The others become `merged` and point to it; what was read of them counts for it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ from ..memory_store.lake import Lake
 from ..memory_store.settings import Settings
 from ..memory_store.usage import heirs, inherited, read_usage
 from .decide import Decided, DecideReport, View, decide
-from .meet import Met, Scale, meet
+from .meet import JudgeOf, Met, Scale, meet, no_judge
+from .neighbourhoods import Neighbourhood, neighbourhoods, over_shards
 from .pairs import COLUMNS, Judge
-from .rows import rows_and_vectors
+from .shards import Engine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +31,10 @@ KINDS = ("fact", "preference", "rule", "experience")
 _COLUMNS = tuple(dict.fromkeys([*COLUMNS, "confidence", "quality", "added_seq", "superseded_by", "vector"]))
 
 
+#: Kinds that can say what another one says.
+_FAMILIES = (("fact", "preference"), ("rule",), ("experience",))
+
+
 def dedup(
     lake: Lake,
     settings: Settings,
@@ -37,29 +42,54 @@ def dedup(
     *,
     version: str,
     namespaces: Sequence[str] | None = None,
-    judge: Judge | None = None,
+    judges: JudgeOf = no_judge,
     holds_many: Callable[[str], bool] = lambda attribute: False,
+    engine: Engine = "auto",
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> DecideReport:
     """Retire what is said twice. Counts memories that were `kept`; `merge` are those that were retired.
 
-    `judge` decides on pairs that no guard decided, such as a model. Raises when the lake or the store fail.
+    `judges` gives a namespace the judge of pairs that no guard decided, such as a model. `progress` is called with
+    shards done and shards in all. Raises when the lake, the store or Ray fail.
     """
+    chosen = partial(
+        rule, judges=judges, holds_many=holds_many, engine=engine, write=not dry_run, progress=progress
+    )  # fmt: skip
     return decide(
-        lake, settings, clock, partial(rule, judge=judge, holds_many=holds_many, write=not dry_run), job="dedup",
-        version=version, namespaces=namespaces, dry_run=dry_run, progress=progress,
+        lake, settings, clock, chosen, job="dedup", version=version, namespaces=namespaces, dry_run=dry_run
     )  # fmt: skip
 
 
 def rule(
-    view: View, *, judge: Judge | None, holds_many: Callable[[str], bool], write: bool = True
+    view: View,
+    *,
+    judges: JudgeOf = no_judge,
+    holds_many: Callable[[str], bool] = lambda attribute: False,
+    engine: Engine = "auto",
+    write: bool = True,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Decided]:
-    """What is said twice among the active memories of one namespace, one family of kinds after the other."""
-    reads = accesses(view, write=write)
-    for kinds in (("fact", "preference"), ("rule",), ("experience",)):
-        rows, vectors = rows_and_vectors(view.memories(_COLUMNS, kinds=kinds, states=("active",)), view.embedder.dim)
-        yield twins(rows, vectors, Scale(view.embedder.name, view.lake), reads, judge=judge, holds_many=holds_many)
+    """What is said twice among the active memories of one namespace, one shard after the other."""
+    reads, judge = accesses(view, write=write), judges(view.namespace)
+    shards: list[Neighbourhood] = []
+    for kinds in _FAMILIES:
+        found = neighbourhoods(view, kinds)
+        shards += found.shards
+        yield Decided(counts=Counter(kept=found.alone))
+    yield from over_shards(
+        partial(shard, reads=reads, judge=judge, holds_many=holds_many), shards, view.settings,
+        "loop" if judge else engine, progress,
+    )  # fmt: skip
+
+
+def shard(
+    some: Neighbourhood, *, reads: Mapping[str, int], judge: Judge | None, holds_many: Callable[[str], bool]
+) -> Decided:
+    """What is said twice in one shard, in whatever process this is."""
+    rows, vectors = some.read(_COLUMNS)
+    scale = Scale(some.embedder, Lake.open(some.settings))
+    return twins(rows, vectors, scale, reads, judge=judge, holds_many=holds_many)
 
 
 def accesses(view: View, *, write: bool) -> Mapping[str, int]:
@@ -86,7 +116,7 @@ def twins(
     """
     decided = Decided()
     near: dict[int, list[Met]] = defaultdict(list)
-    for met in meet(rows, vectors, scale, what="same", judge=judge, holds_many=holds_many):
+    for met in meet(rows, vectors, scale, what="same", judge=judge, holds_many=holds_many, by_words=False):
         if met.verdict.joins:
             near[met.first].append(met)
             near[met.second].append(met)

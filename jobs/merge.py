@@ -7,7 +7,7 @@ read of them, and how it ended, counts for it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,10 @@ from ..memory_store.lake import Lake
 from ..memory_store.language import is_cjk
 from ..memory_store.settings import Settings
 from .decide import Decided, DecideReport, View, decide
-from .meet import Met, Scale, meet
+from .meet import JudgeOf, Met, Scale, meet, no_judge
+from .neighbourhoods import Neighbourhood, Rows, neighbourhoods, over_shards
 from .pairs import Judge
-from .rows import rows_and_vectors
+from .shards import Engine
 from .wording import normal_text
 
 if TYPE_CHECKING:
@@ -51,39 +52,60 @@ def merge(
     *,
     version: str,
     namespaces: Sequence[str] | None = None,
-    judge: Judge | None = None,
+    judges: JudgeOf = no_judge,
     holds_many: Callable[[str], bool] = lambda attribute: False,
+    engine: Engine = "auto",
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> DecideReport:
     """Compose what belongs together. `add` are new memories, `kept` those that nothing was composed of.
 
-    `judge` decides on pairs that no guard decided, such as a model. Raises when the lake or the store fail.
+    `judges` gives a namespace the judge of pairs that no guard decided, such as a model. `progress` is called with
+    shards done and shards in all. Raises when the lake, the store or Ray fail.
     """
+    chosen = partial(rule, judges=judges, holds_many=holds_many, engine=engine, progress=progress)
     return decide(
-        lake, settings, clock, partial(rule, judge=judge, holds_many=holds_many), job="merge", version=version,
-        namespaces=namespaces, dry_run=dry_run, progress=progress,
+        lake, settings, clock, chosen, job="merge", version=version, namespaces=namespaces, dry_run=dry_run
     )  # fmt: skip
 
 
-def rule(view: View, *, judge: Judge | None, holds_many: Callable[[str], bool]) -> Iterator[Decided]:
-    """What belongs together among the active memories of one namespace, one kind after the other."""
-    scale = Scale(view.embedder.name, view.lake)
+def rule(
+    view: View,
+    *,
+    judges: JudgeOf = no_judge,
+    holds_many: Callable[[str], bool] = lambda attribute: False,
+    engine: Engine = "auto",
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Decided]:
+    """What belongs together among the active memories of one namespace, one shard of one kind after the other."""
+    judge = judges(view.namespace)
+    shards: list[Neighbourhood] = []
     for kind in KINDS:
-        table = view.memories(_COLUMNS, kinds=(kind,), states=("active",))
-        rows, vectors = rows_and_vectors(table, view.embedder.dim)
-        parents = _parents(view, rows)
-        yield composed(
-            rows, vectors, scale, parents, namespace=view.namespace, judge=judge, holds_many=holds_many
-        )  # fmt: skip
+        found = neighbourhoods(view, (kind,))
+        shards += found.shards
+        yield Decided(counts=Counter(kept=found.alone))
+    yield from over_shards(
+        partial(shard, judge=judge, holds_many=holds_many), shards, view.settings, "loop" if judge else engine,
+        progress,
+    )  # fmt: skip
 
 
-def _parents(view: View, rows: Sequence[Row]) -> Mapping[str, Row]:
-    wanted = tuple(dict.fromkeys(id for row in rows if COMPOSED in (row["tags"] or ()) for id in row["derived_from"]))
+def shard(some: Neighbourhood, *, judge: Judge | None, holds_many: Callable[[str], bool]) -> Decided:
+    """What belongs together in one shard, in whatever process this is."""
+    rows, vectors = some.read(_COLUMNS)
+    scale = Scale(some.embedder, Lake.open(some.settings))
+    parents = _parents(some, rows)
+    return composed(rows, vectors, scale, parents, namespace=some.namespace, judge=judge, holds_many=holds_many)
+
+
+def _parents(some: Neighbourhood, rows: Rows) -> Mapping[str, Row]:
+    """The memories that composed ones were made of, by id."""
+    table = rows.table.select(["tags", "derived_from"]).to_pylist()
+    wanted = dict.fromkeys(id for row in table if COMPOSED in (row["tags"] or ()) for id in row["derived_from"] or ())
     if not wanted:
         return {}
     names = [name for name in _COLUMNS if name != "vector"]
-    return {row["id"]: row for row in view.tables.rows(view.namespace, wanted, names).to_pylist()}
+    return {row["id"]: row for row in some.tables().rows(some.namespace, wanted, names).to_pylist()}
 
 
 def composed(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from ..memory_store.errors import SettingsError
 from ..memory_store.settings import Settings
 from .candidates import Reflector
+from .meet import JudgeOf, no_judge
 
 if TYPE_CHECKING:
     from .patterns_model import PatternJudge
@@ -48,3 +50,21 @@ def asks_model(settings: Settings, name: Name = "auto") -> bool:
             "HINDLAKE_MODEL_API_KEY), or use --reflector rules"
         )
     return chosen == "openai"
+
+
+def pair_judges(settings: Settings, name: Name = "auto", *, ask: bool = True) -> JudgeOf:
+    """What judges pairs of memories in each namespace, by the same choice: one budget for all of them.
+
+    Without `ask` no model is called: pairs that it judged before are judged the same. Raises as `reflector_of` does.
+    """
+    if not asks_model(settings, name):
+        return no_judge
+    from .budget import Budget
+    from .kept_door import KeptDoor
+    from .model import ModelDoor
+    from .pair_judge import ModelJudge
+    from .replies import LakeReplies
+
+    budget = Budget.of(settings.model)
+    kind = ModelDoor if ask else KeptDoor
+    return partial(ModelJudge, kind(settings.model, LakeReplies(settings), budget))

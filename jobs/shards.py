@@ -29,11 +29,14 @@ class Placed(Generic[Result]):
     pid: int
 
 
-def choose_engine(settings: Settings, engine: Engine, items: int) -> Literal["loop", "ray"]:
-    """Where work of this size runs: Ray starts in seconds, so small work stays in this process unless asked."""
+def choose_engine(settings: Settings, engine: Engine, items: int, least: int = 0) -> Literal["loop", "ray"]:
+    """Where work of this size runs: Ray starts in seconds, so small work stays in this process unless asked.
+
+    `least`: from how many items on it runs on Ray; that of traces if it is 0.
+    """
     if engine != "auto":
         return engine
-    return "ray" if settings.ray_address or items >= settings.jobs.ray_from_traces else "loop"
+    return "ray" if settings.ray_address or items >= (least or settings.jobs.ray_from_traces) else "loop"
 
 
 def map_shards(

@@ -34,6 +34,7 @@ _ONE = {
     "languages": "language",
     "attributes": "attribute",
     "ids": "id",
+    "own_subjects": "subject",
     "superseded_by": "superseded_by",
 }
 #: Field of a filter → column, for values that a row must not have.
@@ -72,6 +73,8 @@ class Filter:
     languages: tuple[str, ...] | None = None
     attributes: tuple[str, ...] | None = None
     ids: tuple[str, ...] | None = None
+    #: Whom memories are about, without what is shared; "" alone: only that
+    own_subjects: tuple[str, ...] | None = None
     #: Memories whose place these took
     superseded_by: tuple[str, ...] | None = None
     not_kinds: tuple[str, ...] = ()

@@ -178,6 +178,10 @@ class SearchSettings(_Section):
     candidates: int = Field(50, ge=1)
     #: Weight of the vector leg; the full-text leg has the rest
     vector_weight: float = Field(0.5, ge=0, le=1)
+    #: What is less relevant than this is not returned; relevance goes from 0 to 1
+    floor: float = Field(0.1, ge=0, le=1)
+    #: The same for what shares neither word nor name with the query, though both are of one script
+    lone_floor: float = Field(0.7, ge=0, le=1)
     #: Other weights of legs than the shipped ones, by name; 0: the leg is not asked. docs/recall.md lists the legs
     weights: dict[str, float] = {}
     #: Seconds until writes of other processes are looked for again; 0: at every search
@@ -273,6 +277,8 @@ class JobSettings(_Section):
     shard_traces: int = Field(200, ge=1)
     #: Work of fewer traces than this runs in a plain loop, unless Ray is asked for
     ray_from_traces: int = Field(5_000, ge=1)
+    #: The same of memories that a job compares
+    ray_from_memories: int = Field(200_000, ge=1)
     #: Local Ray workers; 0: one a core
     ray_workers: int = Field(0, ge=0)
     #: Days back that patterns are mined from; 0: everything that the lake holds (R6)

@@ -107,7 +107,7 @@ def test_a_keeper_that_is_forgotten_meanwhile_takes_nothing_with_it(settings: Se
 
     def rule(view: View) -> Iterator[Any]:
         nonlocal first
-        decided = list(module.rule(view, judge=Slow(), holds_many=lambda attribute: False))
+        decided = list(module.rule(view, judges=lambda namespace: Slow()))
         if first:
             first = False
             keeper = next(act[0]["superseded_by"] for part in decided for act in part.acts)

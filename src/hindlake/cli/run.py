@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from ..memory_store.errors import MissingExtra, UsageError
 from .session import HomeOption, JsonOption, NamespaceOption, Session
@@ -72,7 +73,7 @@ def compact(
 
     session = Session(context, home, namespace, json)
     namespaces = [session.named_namespace] if session.named_namespace else None
-    with _bar(session, "days") as progress:
+    with progress_bar(session, "days") as progress:
         report = run_compact(
             session.settings, session.clock, version=__version__, namespaces=namespaces, progress=progress
         )
@@ -137,7 +138,7 @@ def reflect(
         from .. import __version__
         from ..flows.pipeline import run_reflect
 
-        with _bar(session, "traces") as progress:
+        with progress_bar(session, "traces") as progress:
             report = run_reflect(
                 session.settings,
                 session.clock,
@@ -190,22 +191,30 @@ def _as_flow(home: str, namespaces: list[str] | None, reflector: str, engine: st
     return result
 
 
-class _bar:
+class Bar:
+    """What is told of progress: called with done and all."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+
+    def __call__(self, done: int, total: int) -> None:
+        """So much of so much is done."""
+        self._progress.update(self._task, completed=done, total=total)
+
+    def describe(self, what: str) -> None:
+        """Begin anew, with something else."""
+        self._progress.reset(self._task, description=what, total=None)
+
+
+@contextmanager
+def progress_bar(session: Session, what: str) -> Iterator[Bar]:
     """A progress bar on standard error; silent where that is no terminal."""
-
-    def __init__(self, session: Session, what: str) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-            console=session.errors, transient=True, disable=not session.errors.is_terminal,
-        )  # fmt: skip
-        self._task = self._progress.add_task(what, total=None)
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        self._progress.start()
-        return lambda done, total: self._progress.update(self._task, completed=done, total=total)
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+    progress = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=session.errors, transient=True, disable=not session.errors.is_terminal,
+    )  # fmt: skip
+    with progress:
+        yield Bar(progress, progress.add_task(what, total=None))
 
 
 def _decision(row: dict[str, Any]) -> dict[str, Any]:
