@@ -86,9 +86,9 @@ class Reader:
             newest = [*_newest(view.tables, where, fresh, limit), *newest_passages(view.tables, where, limit)]
             newest.sort(key=lambda hit: (_time(hit.row), hit.row["id"]), reverse=True)
             return Answer(newest[:limit], view.generation.name, seq)
-        now = self._clock.now()
+        now, search = self._clock.now(), self._settings.search
         hits = find(
-            view.tables, view.embedder, query, where, self._settings.search, now, limit,
+            view.tables, view.embedder, query, where, search, now, limit, search.floor, search.lone_floor,
             overlay=self._with_vectors(view.embedder, fresh), uses=partial(self._uses, where.namespaces),
         )  # fmt: skip
         return Answer(hits, view.generation.name, seq)

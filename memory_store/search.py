@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from .dates import span_of
 from .embedders import Embedder
+from .embedders.texts import is_mostly_cjk
 from .entities import entities_of
 from .legs import LEAST_SPAN, RECENT_DAYS, Ask, cosines_of, found_legs, shelf_legs, telling_legs
-from .passage_legs import Pool, episode_legs, neighbour_legs, pool_of
+from .passage_legs import AROUND, NEAR, SAID, Pool, episode_legs, neighbour_legs, pool_of
 from .predicates import Filter, matches
 from .ranking import Leg, Place, Ranked, fuse, row_factors
 from .schema import arrow_schema
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
 #: What ranking needs to know of a candidate.
 RANKING = ("kind", "text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence",
            "strength", "valid_from", "added_at")  # fmt: skip
-_PLACED = (*RANKING, "words", "episode", "conversation", "place")
+_PLACED = (*RANKING, "words", "namespace", "episode", "conversation", "place")
 #: How many times more candidates the text leg supplies: their cosines are computed, the other way round can't be.
 _TEXT_MORE = 2
 #: How many times more candidates come of passages: they are many and short, and neighbours count.
 _PASSAGES_MORE = 2
+#: Legs that find by what is written.
+_WORDED = frozenset(("text", "fresh", "names", "entities", NEAR, AROUND, SAID))
 #: Candidates of the legs that only add some: entities, recency, dates.
 _FEW = 20
 
@@ -68,13 +71,15 @@ def find(
     now: datetime,
     limit: int = 5,
     floor: float = 0.0,
+    lone_floor: float = 0.0,
     overlay: Iterable[Mapping[str, Any]] = (),
     vector: npt.NDArray[np.float32] | None = None,
     uses: Callable[[Iterable[str]], Mapping[str, Use]] | None = None,
 ) -> list[Hit]:
     """The memories that pass a filter and answer a query, best first.
 
-    `embedder` is the generation's. `floor`: what is less relevant than this is not returned. `overlay`: rows that are
+    `embedder` is the generation's. `floor`: what is less relevant than this is not returned. `lone_floor`: the
+    same for what shares neither word nor name with the query, though both are of one script. `overlay`: rows that are
     not in the store yet, of any namespace, with their vectors; the filter is applied here, and a row whose id the
     store has too is left out. Hidden memories are named by the filter's `not_ids`. `vector`: the query's, if it
     is known already. `uses`: asked what is known about the use of the candidates. Passages are found only when the
@@ -84,7 +89,7 @@ def find(
         return []
     if vector is None:
         vector = embedder.queries([query])[0]
-    search = _Search(tables, Ask(embedder, query, vector, settings, now), now, limit, floor, uses)
+    search = _Search(tables, Ask(embedder, query, vector, settings, now), now, limit, floor, lone_floor, uses)
     kinds = filter.kinds
     hits: list[Hit] = []
     others = None if kinds is None else tuple(kind for kind in kinds if kind not in ("episode", "passage"))
@@ -123,6 +128,7 @@ class _Search:
     now: datetime
     limit: int
     floor: float
+    lone_floor: float
     uses: Callable[[Iterable[str]], Mapping[str, Use]] | None
 
     def memories(self, shelf: str, filter: Filter, overlay: Sequence[Mapping[str, Any]]) -> list[Hit]:
@@ -216,7 +222,14 @@ class _Search:
         used = self.uses(known) if self.uses is not None else {}
         factors = {id: row_factors(row, self.now, used.get(id), settings) for id, row in known.items()}
         ranked = fuse(legs, settings.fusion, settings.rrf_k, factors)
-        return [hit for hit in ranked if hit.relevance >= self.floor]
+        is_cjk = is_mostly_cjk(self.ask.query)
+
+        def floor(hit: Ranked) -> float:
+            if _WORDED.isdisjoint(hit.legs) and is_mostly_cjk(known[hit.id]["text"] or "") == is_cjk:
+                return max(self.floor, self.lone_floor)
+            return self.floor
+
+        return [hit for hit in ranked if hit.relevance >= floor(hit)]
 
 
 def newest_passages(tables: Tables, filter: Filter, limit: int) -> list[Hit]:
