@@ -27,6 +27,8 @@ _COLUMNS = ["id", "act", "decision", "verdict", "kind", "subject", "attribute", 
 _SPOKEN = ["trace_id", "event_id", "content", "arguments", "result", "error_message"]
 #: Share of a text's pieces at which another text says the same.
 _SAME = 0.5
+#: Characters from which on a quote is a statement of its own, not a phrase.
+_STATEMENT = 40
 #: Places that a plan names of one sort; of more it gives the number.
 LISTED = 50
 
@@ -190,12 +192,12 @@ def _look_around(lake: Lake, namespace: str, plan: Plan, memories: dict[str, Row
     ids, gone = set(purge.ids), Blocked([purge])
     needles = [text for text in _needles(memories, purge.ids, set(purge.traces)) if plain(text)]
     pieces = Pieces.of(needles, key)
-    least = min((length - WINDOW + 1 for text in needles if (length := len(plain(text))) >= WINDOW), default=1)
+    same = _Same(memories, purge.ids, needles, key)
     kept = [row for id, row in memories.items() if id not in ids]
     texts = ["\n".join(_said(row)) for row in kept]
     counts = pieces.hits(texts)
     for place, row in enumerate(kept):
-        if counts[place] >= max(1, _SAME * least):
+        if counts[place] and same.as_in(texts[place]):
             plan.related[row["id"]] = "says the same, from elsewhere"
         elif ids.intersection(row["derived_from"] or ()):
             plan.related[row["id"]] = "was made from it"
@@ -210,7 +212,7 @@ def _look_around(lake: Lake, namespace: str, plan: Plan, memories: dict[str, Row
             others = [text if is_other[row] else None for row, text in zip(places, spoken, strict=True)]
             found = pieces.hits(others)
             own = own.without([others[place] for place in found])
-            for place in (place for place, count in found.items() if count >= max(1, _SAME * least)):
+            for place in (place for place in found if same.as_in(others[place] or "")):
                 event = rows.slice(places[place], 1).to_pylist()[0]
                 plan.same_in_traces.append((event["trace_id"], event["event_id"]))
     plan.same_in_traces = sorted(set(plan.same_in_traces))
@@ -219,6 +221,19 @@ def _look_around(lake: Lake, namespace: str, plan: Plan, memories: dict[str, Row
         # The name itself is content where it stands alone, such as in the filters of a read.
         own = own.joined(Pieces.of([asked.subject], key))
     purge.pieces = own.kept()
+
+
+class _Same:
+    """Tells whether a text says what a purged memory says: it has half of the pieces of its text, or of a quote."""
+
+    def __init__(self, memories: dict[str, Row], ids: Sequence[str], needles: Sequence[str], key: bytes) -> None:
+        own = {text for id in ids for text in _said(memories[id])}
+        telling = {text for text in needles if text in own or len(plain(text)) >= _STATEMENT}
+        self._each = [Pieces.of([text], key) for text in sorted(telling)]
+
+    def as_in(self, text: str) -> bool:
+        """Whether it does."""
+        return any(pieces.hits([text])[0] >= _SAME * len(pieces) for pieces in self._each)
 
 
 def listed(some: Sequence[Any]) -> list[Any]:
