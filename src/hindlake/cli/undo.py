@@ -21,7 +21,9 @@ def register(app: typer.Typer) -> None:
 
 def undo(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="[RUN]", help="Id of the run; without it, the last runs are listed.")] = "",
+    run: Annotated[
+        str, typer.Argument(metavar="[RUN]", help="Id of the run; without it, the last runs are listed.")
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, write nothing.")] = False,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
