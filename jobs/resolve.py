@@ -40,10 +40,14 @@ class _Slot:
         return (self.rows[place - 1] if place else None), (self.rows[place] if place < len(self.rows) else None)
 
     def standing(self, row: Row | None) -> Row | None:
-        """The row, or the one that it merely repeats."""
-        if row is None or row["state"] != "merged":
-            return row
-        return next((other for other in self.rows if other["id"] == row["superseded_by"]), row)
+        """The row, or the one that it merely repeats: the last one up to it that is no repetition."""
+        if row is None:
+            return None
+        own = {other["id"] for other in self.rows}
+        place = next(place for place, other in enumerate(self.rows) if other is row)
+        while place and self.rows[place]["state"] == "merged" and self.rows[place]["superseded_by"] in own:
+            place -= 1
+        return self.rows[place]
 
     def insert(self, row: Row) -> None:
         place = bisect_right([other["valid_from"] for other in self.rows], row["valid_from"])
@@ -57,7 +61,8 @@ class _Known:
         self.twins: dict[tuple[str, str, str], Row] = {}
         self.live: dict[str, Row] = {}
         self.slots: dict[tuple[str, str], _Slot] = defaultdict(lambda: _Slot([]))
-        for row in sorted(rows, key=_order):
+        # Of values since one moment, the one that still holds comes last, whatever the ids.
+        for row in sorted(rows, key=lambda row: (row["valid_from"], row["valid_to"], row["id"])):
             self.take(dict(row))
 
     def take(self, row: Row) -> None:

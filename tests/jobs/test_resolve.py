@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hindlake.jobs.resolve import normal_text, resolve
@@ -126,11 +126,14 @@ def test_the_order_of_arrival_does_not_matter(said: list[tuple[str, int]]) -> No
     assert all(result == results[0] for result in results)
 
 
-@given(st.lists(st.tuples(st.sampled_from("123"), st.integers(0, 9)), min_size=1, max_size=8))
-def test_what_holds_at_any_time_is_what_was_said_last_before_it(said: list[tuple[str, int]]) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from("123"), st.integers(0, 9)), min_size=1, max_size=8), st.permutations("abcdefgh")
+)
+@example([("1", 0), ("1", 1), ("1", 1), ("2", 0), ("2", 1)], list("abcdefgh"))
+def test_what_holds_at_any_time_is_what_was_said_last_before_it(said: list[tuple[str, int]], ids: list[str]) -> None:
     known: dict[str, dict[str, Any]] = {}
     for place, (value, day) in enumerate(said):
-        known = after([budget(f"m{place}", value, day)], list(known.values()))
+        known = after([budget(ids[place], value, day)], list(known.values()))
     for day in range(10):
         at = START + timedelta(days=day, hours=1)
         live = [row for row in known.values() if row["state"] != "merged"]
