@@ -180,3 +180,46 @@ def test_a_known_query_vector_is_not_made_again(tables: Tables, embedder: Embedd
     vector = embedder.queries(["预算"])[0]
     assert ids(ask(tables, embedder, "zzz", vector=vector))[0] == "budget"
     assert np.isfinite(vector).all()
+
+
+def test_what_shares_no_word_must_be_closer_in_meaning(tables: Tables, embedder: Embedder) -> None:
+    every = ids(ask(tables, embedder, "was ORD-12345 refunded", limit=20))
+    some = ids(ask(tables, embedder, "was ORD-12345 refunded", limit=20, lone_floor=0.7))
+    assert some[0] == "late" and len(some) < len(every)
+    nonsense = ids(ask(tables, embedder, "zzyzx quuxified blorp", limit=20, lone_floor=0.7))
+    assert set(nonsense) <= {"zh", "budget"}  # of another script; the floor judges those
+
+
+def test_words_are_not_asked_for_where_the_scripts_differ(tables: Tables, embedder: Embedder) -> None:
+    hits = ask(tables, embedder, "how often should a payment be tried again after a time-out", lone_floor=0.99)
+    assert "zh" in ids(hits)
+
+
+def test_the_time_that_a_query_names_is_preferred(tables: Tables, embedder: Embedder) -> None:
+    drawn = "may fact - - We met at the harbour\njune fact - - We met at the harbour"
+    overlay = with_vectors(rows(drawn), embedder)
+    overlay[1]["valid_from"] = datetime(2025, 6, 3, tzinfo=UTC)
+    for query, best in (("where did we meet in June 2025", "june"), ("where did we meet in January 2026", "may")):
+        hits = ask(tables, embedder, query, overlay=overlay)
+        assert ids(hits)[0] == best and "dates" in hits[0].legs
+
+
+def test_recency_is_asked_only_when_it_has_a_weight(tables: Tables, embedder: Embedder) -> None:
+    late = replace(ACME, tools=("pay",))
+    assert "recency" not in ask(tables, embedder, "支付", late)[0].legs
+    recent = SearchSettings(weights={"recency": 0.05})
+    now = datetime(2026, 1, 15, tzinfo=UTC)
+    assert "recency" in find(tables, embedder, "支付", late, recent, now)[0].legs
+
+
+def test_a_leg_of_no_weight_is_not_asked(tables: Tables, embedder: Embedder) -> None:
+    words = ask(tables, embedder, "refund", settings=SearchSettings(weights={"vector": 0}))
+    assert ids(words) == ["late"]
+    meaning = ask(tables, embedder, "refund", settings=SearchSettings(weights={"text": 0}))
+    assert all("text" not in hit.legs for hit in meaning)
+
+
+def test_an_identifier_ranks_above_its_parts(tables: Tables, embedder: Embedder) -> None:
+    drawn = "whole fact - - ZX-4411 was lost\nparts fact - - ZX sent 4411 cards and 4411 ZX again"
+    overlay = with_vectors(rows(drawn), embedder)
+    assert ids(ask(tables, embedder, "what about ZX-4411?", overlay=overlay))[0] == "whole"
