@@ -36,6 +36,8 @@ _CHINESE = re.compile(
     r"再(?:试|来|查|做|算)一[次遍下]|还是(?:不行|不对|错|没|一样)|没(?:听懂|解决|看懂|按)|你(?:忘了|漏了|没有?按|"
     r"没理解|误会)|答非所问|不行[，,。!！]"
 )
+#: Apostrophes as keyboards of phones write them.
+_APOSTROPHES = str.maketrans("’‘ʼ＇", "''''")
 _ASKS_YES_NO = re.compile(r"\?\s*$|？\s*$|吗[?？]?\s*$")
 
 
@@ -58,7 +60,7 @@ def is_correction(text: str, *, answers_question: bool = False) -> bool:
     >>> is_correction("No, I don't have it", answers_question=True)
     False
     """
-    head = text.strip()[:400]
+    head = text.strip()[:400].translate(_APOSTROPHES)
     if _STRONG.search(head) or _CHINESE.search(head):
         return True
     return not answers_question and bool(_LEADING_NO.match(head))

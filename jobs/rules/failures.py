@@ -25,7 +25,7 @@ _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("timeout", r"time[d_\s-]*out|\b(?:408|504)\b|deadline.?exceeded|ETIMEDOUT|ESOCKETTIMEDOUT|超时"),
         (
             "unauthenticated",
-            r"\b401\b|unauthor|unauthenticated|not logged in|login required|invalid.{0,12}(?:token|api.?key|"
+            r"\b401\b|unauthor|unauthenticated|not logged in|login required|(?:invalid|incorrect|wrong).{0,12}(?:token|api.?key|"
             r"credential)|"
             r"authentication|expired.{0,8}token|未登录|未认证|鉴权失败|认证失败",
         ),
@@ -128,6 +128,10 @@ _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("exit_code", r"^exit_\d+$|exit(?:ed)?.{0,12}code|non-?zero|returned \d"),
     )
 )
+#: Classes of codes that many things share, and of messages that a word can be mistaken for: a message of another class
+#: says more than such a code.
+_BROAD = frozenset(("invalid_argument", "server_error", "exit_code", "cancelled"))
+_UNCLEAR = _BROAD | {"connection", "conflict", "not_permitted", "out_of_range"}
 #: What goes away by itself.
 TRANSIENT = frozenset(("timeout", "rate_limited", "server_error", "connection", "dns", "conflict"))
 
@@ -173,14 +177,22 @@ def error_class(code: str, message: str = "") -> str:
     ('connection', 'insufficient_funds', 'timeout')
     >>> error_class("CARD_EXPIRED"), error_class("CardExpired"), error_class("x17#")
     ('card_expired', 'card_expired', 'error')
+    >>> error_class("400", "Invalid API key")
+    'unauthenticated'
     """
-    for text in (code, message[:600]):
-        for name, pattern in _CLASSES:
-            if text and pattern.search(text):
-                return name
+    by_code, by_message = _class_of(code), _class_of(message[:600])
+    if by_code in _BROAD and by_message and by_message not in _UNCLEAR:
+        return by_message
+    if by_code or by_message:
+        return by_code or by_message
     if _WORD.fullmatch(code):
         return re.sub(r"(?<=[a-z])(?=[A-Z])|[-. ]", "_", code).lower()
     return "error"
+
+
+def _class_of(text: str) -> str:
+    """The first class whose words stand in a text; empty if none."""
+    return next((name for name, pattern in _CLASSES if text and pattern.search(text)), "")
 
 
 def failure_of(event: Event) -> Failure | None:
