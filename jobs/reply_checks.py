@@ -41,6 +41,9 @@ _SCRIPTS = {
 _ECHO = 0.6
 #: Share of the pieces of both that they have in common, from which two texts are the same one.
 _SAME = 0.7
+#: A name made of several words, and how much of one of them tells it.
+_NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)+")
+_STEM = 4
 _DIGITS = re.compile(r"\d+")
 _PERSON = re.compile(
     r'"(?:first|last|full|given|family|customer|passenger|user|contact)_?name"\s*:\s*"([^"\\\n]{2,40})"', re.I
@@ -164,7 +167,7 @@ def _judged(
 
 def _reason(draft: Candidate, item: Statement | Lesson, source: Source, voice: Voice) -> str:
     """Why an item whose quote is there is refused all the same; empty if it is not."""
-    if echo := _echo(draft, source.examples):
+    if echo := _echo(draft, source):
         return f"it repeats an example of the prompt: {echo[:60]}"
     if again := _repeated(draft, source.reviewed):
         return f"it repeats a reviewed example of the prompt: {again[:60]}"
@@ -207,7 +210,7 @@ def _answered(draft: Candidate, item: Statement | Lesson, source: Source) -> Can
         own = language_of(said)
         is_translated = own and draft.language and _script(own) != _script(draft.language)
         is_bad = is_instance or is_translated or len(said) > _ANSWER or commands(said) or holds_token(said)
-        kept[field] = "" if is_bad or _echo(replace(draft, text=said), source.examples) else said
+        kept[field] = "" if is_bad or _echo(replace(draft, text=said), source) else said
     return replace(draft, about=kept["about"], need=kept["need"], offer=kept["offer"])
 
 
@@ -236,15 +239,33 @@ def _find(label: str, quote: str, source: Source) -> tuple[Event, Voice, str] | 
     return f"its quote is not in the event that it names: {quote[:80]!r}"
 
 
-def _echo(draft: Candidate, examples: Sequence[str]) -> str:
-    """The example of the prompt that an item repeats; empty if none."""
+def _echo(draft: Candidate, source: Source) -> str:
+    """The example of the prompt that an item repeats, whole or by what only its world has; empty if none.
+
+    Words that any lesson may need, such as "is refused", make no echo.
+    """
     for text in (draft.text, draft.trigger, draft.action):
         pieces = _pieces(text)
-        for example in examples if pieces else ():
+        for example in source.examples if pieces else ():
             theirs = _pieces(example)
-            if len(pieces & theirs) >= _ECHO * min(len(pieces), len(theirs)) and len(theirs) >= 8:
+            common = len(pieces & theirs)
+            if common < _ECHO * min(len(pieces), len(theirs)) or len(theirs) < 8:
+                continue
+            if common >= _SAME * len(pieces | theirs) or _is_of_their_world(text, source):
                 return example
     return ""
+
+
+def _is_of_their_world(text: str, source: Source) -> bool:
+    """Whether a text has part of a name (such as set_humidity) that the examples have and the trace has not.
+
+    Examples without such names can't be told by them: then every text may be of their world.
+    """
+    parts = [part for name in _NAME.findall(" ".join(source.examples)) for part in name.casefold().split("_")]
+    stems = {part[:_STEM] for part in parts if len(part) >= _STEM}
+    own = " ".join(voice.text for event in source.events.values() for voice in voices(event)).casefold()
+    foreign = [stem for stem in stems if stem not in own]
+    return not stems or any(stem in text.casefold() for stem in foreign)
 
 
 def _repeated(draft: Candidate, reviewed: Sequence[str]) -> str:

@@ -137,6 +137,19 @@ def test_a_lesson_is_refused(fields: dict[str, Any], why: str) -> None:
     assert why in reason(lesson(**fields))
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"trigger": "find_stock is refused"},
+        {"trigger": "find_stock is refused while no region is known"},
+        {"trigger": "find_stock is refused", "action": "pass warehouse to find_stock first"},
+        {"avoid": "calling find_stock while the region is unknown", "action": "call list_regions for the region first"},
+    ],
+)
+def test_words_that_any_lesson_needs_are_no_echo_of_an_example(fields: dict[str, Any]) -> None:
+    assert reason(lesson(**fields)) == ""
+
+
 def test_the_rule_looks_first_and_the_model_second() -> None:
     platitude = {"action": "be careful with API stability", "text": "Be careful with API stability."}
     assert "names nothing that one could do" in reason(lesson(**platitude, vague=True, useful=False))
