@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..memory_store.calibration import SAME_TOPIC, Calibration, language_of_pair
 from ..memory_store.inbox import Row
 from ..memory_store.lake import Lake
+from ..memory_store.language import language_of
 from .neighbourhoods import Rows
 from .neighbours import near_pairs
 from .pairs import FAMILIES, Judge, Pair, Verdict, type_pairs
@@ -29,6 +30,11 @@ ALL_PAIRS = 40
 #: Least probability of being the same at which a pair is looked at, since wording can raise it (see `pairs`).
 _WORTH_A_LOOK = 0.4
 _PORTION = 5_000
+
+#: Languages that a row is told apart by; of what is in another one, little is known.
+LANGUAGES = ("en", "zh", "")
+#: What a pair of these is judged by; see `language_of_pair`.
+_OF_PAIR = (("en", "mixed", "any"), ("mixed", "zh", "any"), ("any", "any", "any"))
 
 #: The judge of a namespace; None: guards and rules alone decide.
 JudgeOf = Callable[[str], Judge | None]
@@ -65,30 +71,46 @@ class Scale:
         self._by_language = {
             language: Calibration.of(embedder, language, lake) for language in ("en", "zh", "mixed", "any")
         }
+        #: What a cosine, to four digits, means in a language
+        self._read: dict[tuple[str, float], tuple[float, float]] = {}
 
     @property
     def missing(self) -> str:
         """Why nothing is joined by similarity; empty when something can be."""
         return "" if any(not one.missing for one in self._by_language.values()) else self._by_language["any"].missing
 
-    def floor(self, what: Literal["same", "topic"]) -> float:
-        """The cosine below which no pair of any language is worth a look; 2 when nothing is known of the embedder."""
+    def floor(self, language: str, what: Literal["same", "topic"]) -> float:
+        """The cosine below which no pair of a language is worth a look; 2 when nothing is known of the embedder."""
         import numpy as np
 
+        one = self._by_language[language]
+        if one.missing:
+            return 2.0
         cosines = np.linspace(-1, 1, 401)
-        lowest = 2.0
-        for one in self._by_language.values():
-            chances = one.same(cosines) >= _WORTH_A_LOOK if what == "same" else one.same_topic(cosines) >= SAME_TOPIC
-            if not one.missing and chances.any():
-                lowest = min(lowest, float(cosines[int(chances.argmax())]))
-        return lowest
+        worth = one.same(cosines) >= _WORTH_A_LOOK if what == "same" else one.same_topic(cosines) >= SAME_TOPIC
+        return float(cosines[int(worth.argmax())]) if worth.any() else 2.0
+
+    def floors(self, *what: Literal["same", "topic"]) -> npt.NDArray[np.float64]:
+        """The least floor of these, by the languages of the two rows, [`LANGUAGES`, `LANGUAGES`]."""
+        import numpy as np
+
+        return np.array([[min(self.floor(pair, one) for one in what) for pair in row] for row in _OF_PAIR])
+
+    def lowest(self, chance: float) -> float:
+        """The lowest cosine at which two texts of any language are about one thing with at least this probability."""
+        topics = (one.fit.topic for one in self._by_language.values())
+        return min((at for topic in topics for at, likely in topic if likely >= chance), default=1.0)
 
     def pair(self, first: Mapping[str, Any], second: Mapping[str, Any], cosine: float) -> Pair:
         """Two memories with what their cosine means; NaN says that there is none."""
-        one = self._by_language[language_of_pair(str(first["text"]), str(second["text"]))]
-        if cosine != cosine or one.missing:
+        if cosine != cosine:
             return Pair(first, second)
-        return Pair(first, second, float(one.same(cosine)), float(one.same_topic(cosine)))
+        key = language_of_pair(str(first["text"]), str(second["text"])), round(cosine, 4)
+        if key not in self._read:
+            one = self._by_language[key[0]]
+            known = not one.missing
+            self._read[key] = (float(one.same(key[1])), float(one.same_topic(key[1]))) if known else (0.0, 0.0)
+        return Pair(first, second, *self._read[key])
 
 
 def meet(
@@ -115,23 +137,21 @@ def meet(
     groups = _groups(rows)
     sizes = np.bincount(groups)
     few = sizes[groups] <= ALL_PAIRS
-    floor = scale.floor(what)
-    if judge is not None:
-        floor = min(floor, scale.floor("topic"))
+    floors = scale.floors(what, "topic") if judge is not None else scale.floors(what)
+    language = _languages(rows)
     met: list[tuple[int, int, float]] = []
     if isinstance(rows, Rows):
         rows.make(np.flatnonzero(few).tolist())
     for members in _members(groups, few):
         cosines = vectors[members] @ vectors[members].T
+        floor = floors[np.ix_(language[members], language[members])]
         one, two = np.nonzero(np.triu(_likely(rows, members, cosines, floor, by_words), 1))
         if changed is not None:
             wanted = changed[members[one]] | changed[members[two]]
             one, two = one[wanted], two[wanted]
         met += zip(members[one].tolist(), members[two].tolist(), cosines[one, two].tolist(), strict=True)
-    if not few.all() and floor <= 1:
-        apart = np.where(few, -1 - np.arange(len(rows)), groups)
-        near = near_pairs(vectors, apart, floor, changed=changed)
-        met += zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True)
+    if not few.all():
+        met += _near(vectors, np.where(few, -1 - np.arange(len(rows)), groups), language, floors, changed)
     met.sort()
     for start in range(0, len(met), _PORTION):
         some = met[start : start + _PORTION]
@@ -171,8 +191,47 @@ def _members(groups: npt.NDArray[np.int64], few: npt.NDArray[np.bool_]) -> Itera
     yield from (some for some in np.split(places, ends) if len(some) > 1)
 
 
+def _near(
+    vectors: Vectors,
+    groups: npt.NDArray[np.int64],
+    language: npt.NDArray[np.int64],
+    floors: npt.NDArray[np.float64],
+    changed: npt.NDArray[np.bool_] | None,
+) -> Iterator[tuple[int, int, float]]:
+    """Near pairs of one group: of each language by its own floor, then across languages, where a cosine means less."""
+    import numpy as np
+
+    alone = -1 - np.arange(len(groups))
+    present = np.unique(language[groups >= 0]).tolist()
+    for one in present:
+        floor = float(floors[one, one])
+        if floor <= 1:
+            near = near_pairs(vectors, np.where(language == one, groups, alone), floor, changed=changed)
+            yield from zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True)
+    across = min((float(floors[one, two]) for one in present for two in present if one != two), default=2.0)
+    if across <= 1:
+        near = near_pairs(vectors, groups, across, changed=changed)
+        tongues = language[near.left], language[near.right]
+        wanted = (tongues[0] != tongues[1]) & (near.cosine >= floors[tongues])
+        pairs = (values[wanted].tolist() for values in (near.left, near.right, near.cosine))
+        yield from zip(*pairs, strict=True)
+
+
+def _languages(rows: Sequence[Row]) -> npt.NDArray[np.int64]:
+    """The place of each row's language in `LANGUAGES`, as `language_of_pair` sees it."""
+    import numpy as np
+
+    texts = rows.column("text") if isinstance(rows, Rows) else [str(row["text"]) for row in rows]
+    place = {"en": 0, "und-Latn": 0, "zh": 1}
+    return np.array([place.get(language_of(text) or "en", 2) for text in texts], np.int64)
+
+
 def _likely(
-    rows: Sequence[Row], members: npt.NDArray[np.int64], cosines: Vectors, floor: float, by_words: bool
+    rows: Sequence[Row],
+    members: npt.NDArray[np.int64],
+    cosines: Vectors,
+    floor: npt.NDArray[np.float64],
+    by_words: bool,
 ) -> npt.NDArray[np.bool_]:
     """Which pairs of a small group are worth a look, [members, members]."""
     import numpy as np

@@ -5,21 +5,27 @@ Candidates come from each leg by itself and not from the fused rank, in which a 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..memory_store.inbox import Row
 from ..memory_store.predicates import READABLE, Filter
 from ..memory_store.tables import Tables
 from .meet import ALL_PAIRS, Met, Scale, meet
+from .neighbourhoods import split
 from .pairs import COLUMNS, FAMILIES, Judge, Verdict, type_pairs
 
 #: Memories that the words of one bring to it, beside those that are near.
 _BY_WORDS = 10
+#: Live memories that a subject may have to be read whole.
+_FEW = 1_000
+#: Rows whose neighbours are looked for together.
+_PORTION = 200
 
 
 @dataclass(frozen=True)
@@ -48,41 +54,85 @@ def meetings(
     """
     found: dict[str, list[Meeting]] = defaultdict(list)
     own = {row["id"] for row in rows}
-    for start in range(0, len(rows), 200):
-        some = rows[start : start + 200]
-        pairs = [
-            (row, other, cosine)
-            for row in some
-            for other, cosine in _near(tables, namespace, row)
-            if other["id"] not in own
-        ]
+    for start in range(0, len(rows), _PORTION):
+        near = _near(tables, namespace, rows[start : start + _PORTION])
+        pairs = [(row, other, cosine) for row, other, cosine in near if other["id"] not in own]
         verdicts = type_pairs([scale.pair(*pair) for pair in pairs], judge, holds_many=holds_many)
         for (row, other, _), verdict in zip(pairs, verdicts, strict=True):
             _note(found, row, other, verdict)
-    vectors = np.array([_vector(row, tables.dim) for row in rows], np.float32).reshape(len(rows), tables.dim)
+    vectors = _matrix(rows, tables.dim)
     for met in meet(rows, vectors, scale, what="same", judge=judge, holds_many=holds_many):
         _note_met(found, rows, met)
     return found
 
 
-def _near(tables: Tables, namespace: str, row: Row) -> list[tuple[Mapping[str, Any], float]]:
-    """Live memories of the same subject and family that the vector leg or the words bring, with their cosine."""
-    kind = str(row["kind"])
-    kinds = tuple(name for name, family in FAMILIES.items() if family == FAMILIES.get(kind, kind))
-    subject = row["subject"] or ""
-    where = Filter(
-        (namespace,), kinds=kinds, states=READABLE, subjects=(subject,) if subject else (), not_ids=(row["id"],)
-    )
+Near = tuple[Row, Mapping[str, Any], float]
+
+
+def _near(tables: Tables, namespace: str, rows: Sequence[Row]) -> Iterator[Near]:
+    """Live memories of the same subject and family that each row meets, with their cosine.
+
+    Subjects that have few are read once for all rows; of others each row asks the vector leg, and its words.
+    """
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["subject"] or "", _family(row)].append(row)
+    where = Filter((namespace,), states=READABLE, own_subjects=tuple({subject for subject, _ in groups} - {""}))
+    count = Counter(tables.scan(where, ["subject"]).column("subject").to_pylist())
+    few = tuple(subject for subject in where.own_subjects or () if count[subject] <= _FEW)
+    others, vectors = split(tables.scan(replace(where, own_subjects=few), [*COLUMNS, "vector"]), tables.dim)
+    places: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, other in enumerate(others):
+        places[other["subject"], _family(other)].append(place)
+    for (subject, family), some in groups.items():
+        if subject in few:
+            there = places[subject, family]
+            yield from _nearest(tables, namespace, some, [others[place] for place in there], vectors[there])
+        else:
+            for row in some:
+                yield from _asked(tables, namespace, row)
+
+
+def _nearest(
+    tables: Tables, namespace: str, rows: Sequence[Row], others: Sequence[Row], vectors: npt.NDArray[np.float32]
+) -> Iterator[Near]:
+    """All memories of a subject that has few; of one that has more the nearest, and those that share words."""
+    if not others:
+        return
+    cosines = _matrix(rows, tables.dim) @ vectors.T
+    for row, near in zip(rows, cosines, strict=True):
+        places: Iterable[int] = range(len(others))
+        if len(others) > ALL_PAIRS:
+            best = np.argsort(-np.nan_to_num(near, nan=-2.0), kind="stable")[: ALL_PAIRS + 1].tolist()
+            said = {one.id for one in tables.text_leg(row["text"], _alike(namespace, row), _BY_WORDS)}
+            places = dict.fromkeys([*best, *(place for place, other in enumerate(others) if other["id"] in said)])
+        yield from ((row, others[place], float(near[place])) for place in places if others[place]["id"] != row["id"])
+
+
+def _asked(tables: Tables, namespace: str, row: Row) -> Iterator[Near]:
+    """What the vector leg and the words bring to a row of many."""
     vector = np.array(_vector(row, tables.dim), np.float32)
-    columns = [*COLUMNS, "vector"]
+    where, columns = _alike(namespace, row), [*COLUMNS, "vector"]
     legs = tables.vector_leg(vector, where, ALL_PAIRS, columns)
     if len(legs) >= ALL_PAIRS or not np.isfinite(vector).all():
         legs = [*legs, *tables.text_leg(row["text"], where, _BY_WORDS, columns)]
-    return [
-        (one.row, float(vector @ one.vector) if one.vector is not None else float("nan"))
-        for one in {one.id: one for one in legs}.values()
-        if (one.row["subject"] or "") == subject
-    ]
+    for one in {one.id: one for one in legs}.values():
+        yield row, one.row, float(vector @ one.vector) if one.vector is not None else float("nan")
+
+
+def _alike(namespace: str, row: Row) -> Filter:
+    """Live memories of the same subject and family as a row."""
+    kinds = tuple(name for name, family in FAMILIES.items() if family == _family(row))
+    subject = row["subject"] or ""
+    return Filter((namespace,), kinds=kinds, states=READABLE, own_subjects=(subject,), not_ids=(row["id"],))
+
+
+def _family(row: Row) -> str:
+    return FAMILIES.get(row["kind"], row["kind"])
+
+
+def _matrix(rows: Sequence[Row], dim: int) -> npt.NDArray[np.float32]:
+    return np.array([_vector(row, dim) for row in rows], np.float32).reshape(len(rows), dim)
 
 
 def _vector(row: Row, dim: int) -> Sequence[float]:

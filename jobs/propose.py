@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -27,6 +27,8 @@ from .resolve import COLUMNS, STATES, resolve
 
 #: Kinds that resolve compares; an episode is its trace and needs no comparing.
 KINDS = ("experience", "fact", "preference", "rule")
+#: Subjects of one condition.
+_SUBJECTS = 2_000
 #: Columns of a pending memory: it is compared by its vector too.
 PENDING_COLUMNS = tuple(dict.fromkeys([*COLUMNS, *PAIR_COLUMNS, "vector"]))
 
@@ -96,7 +98,8 @@ class Proposer:
         waiting = list(pending)
         for _ in range(ROUNDS):
             met = self._meetings([*todo, *waiting], holds_many)
-            decided = resolve(todo, waiting, self._stored(STATES), holds_many=holds_many, met=met)
+            around = self._around([*todo, *waiting], met)
+            decided = resolve(todo, waiting, around, holds_many=holds_many, met=met)
             acts = {id: self._act(rows, id) for id, rows in decided.items()}
             refused = self._submit(list(acts.values()), dry_run, outcome)
             new = {row["id"] for row in todo}
@@ -119,6 +122,20 @@ class Proposer:
         where = Filter(namespaces=(self._namespace,), kinds=KINDS, states=states)
         rows: list[Row] = self._tables.scan(where, columns).to_pylist()
         return rows
+
+    def _around(self, rows: Sequence[Row], met: Mapping[str, Sequence[Meeting]]) -> list[Row]:
+        """All that resolving can touch: memories of the same subjects, and those that are met."""
+        subjects = sorted({row["subject"] or "" for row in rows} - {""})
+        found: dict[str, Row] = {}
+        for start in range(0, len(subjects), _SUBJECTS):
+            where = Filter(
+                (self._namespace,), kinds=KINDS, states=STATES,
+                own_subjects=tuple(subjects[start : start + _SUBJECTS]),
+            )  # fmt: skip
+            found |= {row["id"]: row for row in self._tables.scan(where, COLUMNS).to_pylist()}
+        others = {meeting.other for meetings in met.values() for meeting in meetings}.difference(found)
+        rows_met = self._tables.rows(self._namespace, sorted(others), COLUMNS).to_pylist()
+        return [*found.values(), *(row for row in rows_met if row["state"] in STATES)]
 
     def _meetings(self, rows: list[Row], holds_many: Callable[[str], bool]) -> dict[str, list[Meeting]]:
         scale = Scale(self._embedder.name, self._lake)

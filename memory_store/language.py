@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 
 #: Ranges of scripts that name their language, or at least themselves (BCP 47 "und" with a script subtag).
 _SCRIPTS = (
@@ -40,6 +41,7 @@ def is_cjk(text: str) -> bool:
     return language_of(text) in ("zh", "ja", "ko")
 
 
+@lru_cache(maxsize=1 << 14)
 def language_of(text: str) -> str:
     """The BCP 47 tag of a text's main language; empty when nothing tells.
 
