@@ -78,12 +78,12 @@ def find(
 ) -> list[Hit]:
     """The memories that pass a filter and answer a query, best first.
 
-    `embedder` is the generation's. `floor`: what is less relevant than this is not returned. `lone_floor`: the
-    same for what shares neither word nor name with the query, though both are of one script. `overlay`: rows that are
-    not in the store yet, of any namespace, with their vectors; the filter is applied here, and a row whose id the
-    store has too is left out. Hidden memories are named by the filter's `not_ids`. `vector`: the query's, if it
-    is known already. `uses`: asked what is known about the use of the candidates. Passages are found only when the
-    filter's kinds name them.
+    `embedder` is the generation's. `floor`: what is less relevant than this is not returned. `lone_floor`: the same
+    for memories that share neither word nor name with the query where others do, if both are of one script.
+    `overlay`: rows that are not in the store yet, of any namespace, with their vectors; the filter is applied here, and
+    a row whose id the store has too is left out. Hidden memories are named by the filter's `not_ids`. `vector`: the
+    query's, if it is known already. `uses`: asked what is known about the use of the candidates. Passages are found
+    only when the filter's kinds name them.
     """
     if limit < 1:
         return []
@@ -151,8 +151,9 @@ class _Search:
             turn_legs = [replace(leg, found=[one for one in leg.found if one.id in found]) for leg in turn_legs]
         fresh = _fresh(self.tables, filter, [row for row in overlay if matches(row, filter) and row["id"] not in found])
         known = found | {row["id"]: row for row in fresh}
+        lone_floor = self.lone_floor if shelf == "memories" else 0.0
         legs = [*shelf_legs(self.ask, weight, near, worded, few, fresh), *turn_legs]
-        ranked = self._rank([*legs, *telling_legs(self.ask, known, weight)], known)
+        ranked = self._rank([*legs, *telling_legs(self.ask, known, weight)], known, lone_floor)
         return _hits(self.tables, MEMORIES, filter, ranked, self.limit, {row["id"]: row for row in fresh})
 
     def passages(self, filter: Filter) -> list[Hit]:
@@ -217,17 +218,21 @@ class _Search:
             narrow.append(_between(filter, self.now - timedelta(days=RECENT_DAYS), self.now))
         return narrow
 
-    def _rank(self, legs: Sequence[Leg], known: Mapping[str, Mapping[str, Any]]) -> list[Ranked]:
+    def _rank(
+        self, legs: Sequence[Leg], known: Mapping[str, Mapping[str, Any]], lone_floor: float = 0.0
+    ) -> list[Ranked]:
         settings = self.ask.settings
         used = self.uses(known) if self.uses is not None else {}
         factors = {id: row_factors(row, self.now, used.get(id), settings) for id, row in known.items()}
         ranked = fuse(legs, settings.fusion, settings.rrf_k, factors)
         is_cjk = is_mostly_cjk(self.ask.query)
+        # Who looks for an episode or a turn wants to see what there is; memories go into prompts.
+        is_worded = bool(lone_floor) and any(not _WORDED.isdisjoint(hit.legs) for hit in ranked)
 
         def floor(hit: Ranked) -> float:
-            if _WORDED.isdisjoint(hit.legs) and is_mostly_cjk(known[hit.id]["text"] or "") == is_cjk:
-                return max(self.floor, self.lone_floor)
-            return self.floor
+            if not is_worded or not _WORDED.isdisjoint(hit.legs):
+                return self.floor
+            return max(self.floor, lone_floor if is_mostly_cjk(known[hit.id]["text"] or "") == is_cjk else 0)
 
         return [hit for hit in ranked if hit.relevance >= floor(hit)]
 

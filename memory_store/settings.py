@@ -180,7 +180,7 @@ class SearchSettings(_Section):
     vector_weight: float = Field(0.5, ge=0, le=1)
     #: What is less relevant than this is not returned; relevance goes from 0 to 1
     floor: float = Field(0.1, ge=0, le=1)
-    #: The same for what shares neither word nor name with the query, though both are of one script
+    #: The same for memories that share neither word nor name with the query where others do, if both are of one script
     lone_floor: float = Field(0.7, ge=0, le=1)
     #: Other weights of legs than the shipped ones, by name; 0: the leg is not asked. docs/recall.md lists the legs
     weights: dict[str, float] = {}

@@ -33,7 +33,7 @@ def search(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="experience, fact, preference, rule or episode; may be given again. All but episodes unless given."
+            help="experience, fact, preference, rule, episode, passage; may be given again. The last two only if given."
         ),
     ] = None,
     subject: Annotated[

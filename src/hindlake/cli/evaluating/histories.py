@@ -102,9 +102,7 @@ def longmemeval(data: Path) -> Iterator[History]:
         for item in _lines(path):
             if item["question_id"].endswith("_abs"):
                 continue
-            keys = zip(
-                item["haystack_session_ids"], item["haystack_session_keys"], item["haystack_dates"], strict=True
-            )
+            keys = zip(item["haystack_session_ids"], item["haystack_session_keys"], item["haystack_dates"], strict=True)
             told = [
                 Session(
                     id,
