@@ -119,7 +119,7 @@ def compact(
     Raises `LakeError` if the lake can't be read or written. A damaged file is counted, named and left alone.
     """
     days: list[tuple[str, list[Entry]]] = []
-    for namespace in namespaces if namespaces is not None else lake.namespaces():
+    for namespace in lake.chosen(namespaces):
         by_day: dict[str, list[Entry]] = defaultdict(list)
         for entry in lake.entries(namespace_path(namespace, "traces")):
             if entry.path.endswith(".parquet"):

@@ -44,7 +44,7 @@ def cool(
     to do. With `dry_run` nothing is written. Raises when the lake or the store fail.
     """
     report = DecideReport(runs.new_run_id(), "cool")
-    for namespace in lake.namespaces() if namespaces is None else namespaces:
+    for namespace in lake.chosen(namespaces):
         run = runs.Run(
             run_id=report.run_id, job="cool", namespace=namespace, version=version, started_at=clock.now(),
             parameters={"cold_days": settings.retention.cold_days},

@@ -100,10 +100,11 @@ def decide(
     """Apply a rule in the namespaces named, or in all, and put what it decides into the log.
 
     `progress` is called with namespaces done and namespaces in all. With `dry_run` nothing is written, and the
-    decisions are in the report. Raises when the lake or the store fail; what was decided until then is kept.
+    decisions are in the report. Raises `UsageError` for a namespace that is not there, and when the lake or the store
+    fail; what was decided until then is kept.
     """
     report = DecideReport(run_id or runs.new_run_id(), job)
-    chosen = lake.namespaces() if namespaces is None else list(namespaces)
+    chosen = lake.chosen(namespaces)
     for done, namespace in enumerate(chosen):
         if progress:
             progress(done, len(chosen))

@@ -43,7 +43,7 @@ def passages(
     generation = ensure(lake, settings, clock)
     embedder = embedder_named(generation.embedder, settings)
     tables = open_tables(settings, generation)
-    chosen = list(lake.namespaces() if namespaces is None else namespaces)
+    chosen = lake.chosen(namespaces)
     written = 0
     for namespace in chosen:
         settle(lake, namespace)

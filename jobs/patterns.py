@@ -116,7 +116,7 @@ def patterns(
     """
     report = PatternReport(runs.new_run_id())
     days = settings.jobs.pattern_days if days is None else days
-    for namespace in lake.namespaces() if namespaces is None else namespaces:
+    for namespace in lake.chosen(namespaces):
         run = _Run(lake, settings, clock, judge, namespace, report, version, days, engine)
         run.work(every, dry_run, progress or (lambda done, total: None))
     return report

@@ -151,7 +151,7 @@ def sweep_due(
     What a job in flight or another machine has written since is removed, and old generations go.
     """
     receipts = []
-    for namespace in lake.namespaces() if namespaces is None else namespaces:
+    for namespace in lake.chosen(namespaces):
         for known in purges(lake, namespace):
             if known.swept_at is not None or (clock.now() < _due(settings, known) and not now):
                 continue

@@ -122,11 +122,11 @@ def reflect(
 
     In batch mode the run collects the batches that are over, sends what is new, and returns at once.
 
-    Raises when the lake, the store, Ray or the model's endpoint fail; what was done until then is kept. A trace that
-    fails is a row with its reason, and the next run tries it again.
+    Raises `UsageError` for a namespace that is not there, and when the lake, the store, Ray or the model's endpoint
+    fail; what was done until then is kept. A trace that fails is a row with its reason, and the next run tries it again.
     """
     report = ReflectReport(runs.new_run_id(), is_paid=isinstance(reflector, PaidReflector))
-    chosen = list(lake.namespaces() if namespaces is None else namespaces)
+    chosen = lake.chosen(namespaces)
     desks: dict[str, BatchDesk] = {}
     if isinstance(reflector, PaidReflector) and not dry_run:
         desks = _desks(lake, reflector, chosen, report.run_id, clock)

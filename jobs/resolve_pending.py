@@ -40,7 +40,7 @@ def resolve_pending(
     the lake or the store fail; what was decided until then is kept.
     """
     report = DecideReport(runs.new_run_id(), "resolve")
-    for namespace in lake.namespaces() if namespaces is None else namespaces:
+    for namespace in lake.chosen(namespaces):
         run = runs.Run(
             run_id=report.run_id, job="resolve", namespace=namespace, version=version, started_at=clock.now()
         )  # fmt: skip

@@ -88,7 +88,7 @@ def review(
     """
     period = Period.month(month) if month else Period.before(clock.now())
     drawn = judged = sampled = 0
-    for namespace in lake.namespaces() if namespaces is None else namespaces:
+    for namespace in lake.chosen(namespaces):
         ids = draw(lake, namespace, period, size, clock.now())
         verdicts = last_verdicts(read_reviews(lake, namespace)) if ids else {}
         sampled += bool(ids)

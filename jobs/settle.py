@@ -27,7 +27,7 @@ def settle_and_fold(
     namespaces in all. Raises when the lake or the store fail.
     """
     report = DecideReport("", "settle")
-    chosen = lake.namespaces() if namespaces is None else list(namespaces)
+    chosen = lake.chosen(namespaces)
     for done, namespace in enumerate(chosen, 1):
         generation = ensure(lake, settings, clock)
         tables, embedder = open_tables(settings, generation), embedder_named(generation.embedder, settings)

@@ -92,7 +92,7 @@ def undo(
     they had taken the place of is restored; what was made from them becomes `pending`. What a later run or a user
     changed stays, and is listed. With `dry_run` nothing is written. Raises `UsageError` for a run that is not known.
     """
-    chosen = lake.namespaces() if namespaces is None else list(namespaces)
+    chosen = lake.chosen(namespaces)
     records = [record for name in chosen if run and (record := runs.read_run(lake, name, run)) is not None]
     if not records:
         where = f"namespace {', '.join(chosen)}" if namespaces is not None else lake.url

@@ -35,7 +35,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
-from .errors import DamagedFile, LakeError, UnsafeStore
+from .errors import DamagedFile, LakeError, UnsafeStore, UsageError
 from .folder import Folder
 from .settings import Settings, check_namespace
 
@@ -162,6 +162,16 @@ class Lake:
     def namespaces(self) -> list[str]:
         """Every namespace that has a file."""
         return [path.removeprefix("ns=") for path in self.folders() if path.startswith("ns=")]
+
+    def chosen(self, namespaces: Sequence[str] | None) -> list[str]:
+        """The namespaces named, or with None all. Raises `UsageError` for one that has no file: it must be a slip."""
+        there = self.namespaces()
+        if namespaces is None:
+            return there
+        if missing := sorted(set(namespaces).difference(there)):
+            has = ", ".join(there[:20]) if there else "none yet"
+            raise UsageError(f"{self.url} has no namespace {', '.join(missing)}: it has {has}")
+        return list(namespaces)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files, several at once; one that is gone already is fine."""

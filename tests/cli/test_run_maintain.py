@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from hindlake.memory_store.clock import ManualClock, SystemClock
+from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from hindlake.sdk.recorder import Recorder
@@ -43,3 +44,12 @@ def test_what_has_decayed_is_archived_and_what_is_long_away_is_cold(shell: Shell
     assert "importance 0.50 has decayed to 0.05 in 300 days" in done["decisions"][0]["reason"]
     assert "nothing to do" not in shell("run", "decay").out
     assert "1 in cold storage" in shell("status").out
+
+
+def test_a_namespace_with_a_slip_is_told_and_not_made(shell: Shell, settings: Settings) -> None:
+    Memory(settings).remember("the lift is out of order")
+    for command in ("reflect", "credit", "decay"):
+        told = shell("run", command, "--namespace", "defualt")
+        assert told.code != 0
+        assert "has no namespace defualt: it has default" in told.err
+    assert Lake.open(settings).namespaces() == ["default"]

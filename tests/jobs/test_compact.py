@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from hindlake.jobs import compact as job
 from hindlake.jobs.compact import JOINED, CompactReport, compact, worth_joining
 from hindlake.memory_store.clock import ManualClock, SystemClock
+from hindlake.memory_store.errors import UsageError
 from hindlake.memory_store.events import Event, events_of, events_table, group_traces
 from hindlake.memory_store.lake import Among, Entry, Lake, parquet_bytes
 from hindlake.memory_store.settings import Settings
@@ -502,4 +503,5 @@ def test_two_runs_at_once_may_write_an_event_twice_and_readers_see_it_once(lake:
 
 def test_nothing_to_do_in_a_lake_without_traces(any_lake: Lake, any_settings: Settings) -> None:
     assert run(any_lake, any_settings).files == 0
-    assert run(any_lake, any_settings, namespaces=["nobody"]).files == 0
+    with pytest.raises(UsageError, match="has no namespace nobody: it has none yet"):
+        run(any_lake, any_settings, namespaces=["nobody"])

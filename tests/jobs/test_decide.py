@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from hindlake.jobs.decide import Decided, DecideReport, Rule, View, decide
+from hindlake.jobs.reflect import reflect
+from hindlake.jobs.rules_reflector import RulesReflector
 from hindlake.memory_store.clock import ManualClock
+from hindlake.memory_store.errors import UsageError
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.log import read_log
 from hindlake.memory_store.runs import last_runs
@@ -93,5 +96,16 @@ def test_acts_that_never_fit_are_counted_as_unsettled(settings: Settings, memory
 
 
 def test_only_the_namespaces_that_are_named_are_worked_on(settings: Settings, memory: Memory) -> None:
-    assert run(settings, namespaces=["other"]).counts == {}
+    other = Memory(settings, namespace="other", clock=ManualClock(TODAY))
+    other.remember("the door squeaks", subject="house")
+    assert run(settings, namespaces=["other"]).counts == {"kept": 1}
     assert len(texts(memory)) == 3
+
+
+def test_a_namespace_that_is_not_there_is_a_slip_and_nothing_is_written(settings: Settings, memory: Memory) -> None:
+    lake = Lake.open(settings)
+    with pytest.raises(UsageError, match="has no namespace defualt: it has default"):
+        run(settings, namespaces=["defualt"])
+    with pytest.raises(UsageError, match="has no namespace defualt"):
+        reflect(lake, settings, ManualClock(TODAY), RulesReflector(), version="test", namespaces=["defualt"])
+    assert lake.namespaces() == ["default"]
