@@ -28,10 +28,10 @@ LEAST_SPAN = 0.02
 
 #: Weights of the legs of each shelf; those of vector and text of memories come from the settings.
 WEIGHTS: Mapping[str, Mapping[str, float]] = {
-    "memories": {"names": 0.1, "entities": 0.02, "dates": 0.1, "recency": 0.0},
+    "memories": {"names": 0.1, "entities": 0.0, "dates": 0.1, "recency": 0.0},
     "episodes": {"vector": 0.1, "text": 0.1, SAID: 0.4, TURNS: 0.4, "names": 0.1, "entities": 0.0, "dates": 0.1,
                  "recency": 0.0},
-    "passages": {"vector": 0.4, BESIDE: 0.05, "text": 0.15, NEAR: 0.2, AROUND: 0.2, "names": 0.1, "entities": 0.02,
+    "passages": {"vector": 0.4, BESIDE: 0.05, "text": 0.15, NEAR: 0.2, AROUND: 0.2, "names": 0.1, "entities": 0.0,
                  "dates": 0.1, "recency": 0.0},
 }  # fmt: skip
 #: Every leg that can be given another weight.

@@ -57,12 +57,12 @@ def pool_of(query: str, candidates: Sequence[Candidate], cosines: Mapping[str, f
 
 def neighbour_legs(pool: Pool, unrelated: float, least: float, weight: Callable[[str], float]) -> list[Leg]:
     """What a turn's neighbours add: words within one turn and within two, and how close the turns beside come."""
-    places = {(candidate.row["conversation"], candidate.row["place"]): id for id, candidate in pool.candidates.items()}
-
+    rows = {id: candidate.row for id, candidate in pool.candidates.items()}
+    places = {(row["namespace"], row["conversation"], row["place"]): id for id, row in rows.items()}
     far = max(_REACH.values())
     beside: dict[str, list[tuple[int, str]]] = {}
-    for (conversation, place), id in places.items():
-        seats = ((abs(step), places.get((conversation, place + step))) for step in range(-far, far + 1))
+    for (namespace, conversation, place), id in places.items():
+        seats = ((abs(step), places.get((namespace, conversation, place + step))) for step in range(-far, far + 1))
         beside[id] = [(steps, other) for steps, other in seats if other is not None]
     legs = []
     for name, reach in _REACH.items():
