@@ -25,6 +25,7 @@ COLUMNS = (
 #: States of the memories that resolving looks at; those that are pending come as candidates do.
 STATES = ("active", "superseded", "merged")
 _LIVE = ("pending", "active")
+_REPLACED = ("superseded", "merged")
 _SLOT_KINDS = ("fact", "preference")
 
 
@@ -34,10 +35,12 @@ class _Slot:
 
     rows: list[Row]
 
-    def around(self, since: datetime) -> tuple[Row | None, Row | None]:
-        """The value before a time (or at it), and the next one after it."""
+    def around(self, since: datetime, passed: Callable[[Row], bool]) -> tuple[Row | None, Row | None]:
+        """The value before a time (or at it), and the next one after it, some being passed over."""
         place = bisect_right([row["valid_from"] for row in self.rows], since)
-        return (self.rows[place - 1] if place else None), (self.rows[place] if place < len(self.rows) else None)
+        before = (self.rows[n] for n in range(place - 1, -1, -1) if not passed(self.rows[n]))
+        after = (self.rows[n] for n in range(place, len(self.rows)) if not passed(self.rows[n]))
+        return next(before, None), next(after, None)
 
     def standing(self, row: Row | None) -> Row | None:
         """The row, or the one that it merely repeats: the last one up to it that is no repetition."""
@@ -61,11 +64,13 @@ class _Known:
         self.twins: dict[tuple[str, str, str], Row] = {}
         self.live: dict[str, Row] = {}
         self.slots: dict[tuple[str, str], _Slot] = defaultdict(lambda: _Slot([]))
+        self.rows: dict[str, Row] = {}
         # Of values since one moment, the one that still holds comes last, whatever the ids.
         for row in sorted(rows, key=lambda row: (row["valid_from"], row["valid_to"], row["id"])):
             self.take(dict(row))
 
     def take(self, row: Row) -> None:
+        self.rows[row["id"]] = row
         if row["state"] in _LIVE:
             self.twins.setdefault(_twin_key(row), row)
             self.live[row["id"]] = row
@@ -77,6 +82,16 @@ class _Known:
         self.live.pop(row["id"], None)
         if self.twins.get(_twin_key(row)) is row:
             del self.twins[_twin_key(row)]
+
+    def leads_to(self, row: Row | None, end: Row | None) -> bool:
+        """Whether a memory, or what took its place in turn, was replaced by another one."""
+        seen: set[str] = set()
+        while row is not None and end is not None and row["state"] in _REPLACED and row["id"] not in seen:
+            if row["superseded_by"] == end["id"]:
+                return True
+            seen.add(row["id"])
+            row = self.rows.get(row["superseded_by"])
+        return False
 
 
 def _order(row: Row) -> tuple[datetime, str]:
@@ -125,6 +140,7 @@ def resolve(
 
 
 def _decide(row: Row, store: _Known, holds_many: Callable[[str], bool], met: Sequence[Meeting]) -> list[Row]:
+    store.rows[row["id"]] = row
     rows: list[Row] = []
     if _has_slot(row) and not holds_many(row["attribute"]):
         rows = _decide_slot(row, store)
@@ -164,8 +180,11 @@ _FIRST = ("same", "refines", "supersedes", "conflicts", "complements", "distinct
 def _decide_slot(row: Row, store: _Known) -> list[Row]:
     """Give a value its place among those that its attribute has had; the state in the row says how that ended."""
     slot = store.slots[_slot_key(row)]
-    before, after = slot.around(row["valid_from"])
+    # A user may have put this one in the place of others: it never goes back under those.
+    before, after = slot.around(row["valid_from"], lambda other: store.leads_to(other, row))
     stood = slot.standing(before)
+    if after is not None and after["state"] == "superseded" and store.leads_to(after, stood):
+        after = None
     if stood is not None and normal_text(stood["value"]) == normal_text(row["value"]):
         row.update(state="merged", superseded_by=stood["id"])
         slot.insert(row)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -155,3 +156,14 @@ def test_signs_that_change_a_meaning_are_kept_in_comparison() -> None:
     ]
     for one, other in pairs:
         assert normal_text(one) != normal_text(other), (one, other)
+
+
+@pytest.mark.parametrize("day", [0, 4])
+def test_what_a_user_put_in_the_place_of_a_value_never_goes_back_under_it(day: int) -> None:
+    known = [
+        budget("old", "5000", 2, state="superseded", superseded_by="new", valid_to=START + timedelta(days=day)),
+        budget("older", "4000", 1, state="superseded", superseded_by="old", valid_to=START + timedelta(days=2)),
+    ]
+    for value in ("5000", "8000"):
+        decided = decide([], known, [budget("new", value, day, state="pending")])
+        assert [(row["id"], row["decision"]) for row in decided["new"]] == [("new", "activate")]
