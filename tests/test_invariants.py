@@ -16,7 +16,14 @@ import hypothesis
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from evolving import JOBS, NAMESPACES, SAYINGS, TASKS, Home, Killed, at_once, die, interrupted
 from hindlake.memory_store.embedders import embedder_named
@@ -319,7 +326,6 @@ class Evolution(RuleBasedStateMachine):
             assert all(hit.text == now[hit.id]["text"] for hit in hits)
 
     def everything_can_be_taken_back(self) -> None:
-        generation = self.home.rebuild()
         for namespace in NAMESPACES:
             self.home.settle(namespace)
             live = self.home.store(namespace)

@@ -25,8 +25,8 @@ _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("timeout", r"time[d_\s-]*out|\b(?:408|504)\b|deadline.?exceeded|ETIMEDOUT|ESOCKETTIMEDOUT|超时"),
         (
             "unauthenticated",
-            r"\b401\b|unauthor|unauthenticated|not logged in|login required|(?:invalid|incorrect|wrong).{0,12}(?:token|api.?key|"
-            r"credential)|"
+            r"\b401\b|unauthor|unauthenticated|not logged in|login required|(?:invalid|incorrect|wrong).{0,12}"
+            r"(?:token|api.?key|credential)|"
             r"authentication|expired.{0,8}token|未登录|未认证|鉴权失败|认证失败",
         ),
         (
