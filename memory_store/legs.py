@@ -103,9 +103,10 @@ def shelf_legs(
 def telling_legs(ask: Ask, known: Mapping[str, Mapping[str, Any]], weight: Callable[[str], float]) -> list[Leg]:
     """What tells equals apart: names that the query says, things and times that it is about, how recent one is."""
     legs = [Leg("names", weight("names"), _named(ask.query, known))]
-    names = {normal(name) for name in entities_of(ask.query)}
-    about = {id: float(len(names & {normal(name) for name in row.get("entities") or ()})) for id, row in known.items()}
-    legs.append(Leg("entities", weight("entities"), found_by(about)))
+    if weight("entities"):
+        names = {normal(name) for name in entities_of(ask.query)}
+        mentions = {id: names & {normal(name) for name in row.get("entities") or ()} for id, row in known.items()}
+        legs.append(Leg("entities", weight("entities"), found_by({id: float(len(n)) for id, n in mentions.items()})))
     if ask.now is None:
         return legs
     since = {id: row["valid_from"] for id, row in known.items() if row.get("valid_from")}
