@@ -190,7 +190,7 @@ _NO_NEGATION = re.compile(
     re.I,
 )
 _HEDGE = re.compile(
-    r"\b(?:may|might|maybe|perhaps|possibly|probably|could|would|considering|considers|thinking (?:of|about)|"
+    r"\b(?:(?<!\bin )(?<!\bof )(?<!\bsince )(?<!\blast )(?<!\bthis )(?<!\bnext )may(?! \d)|might|maybe|perhaps|possibly|probably|could|would|considering|considers|thinking (?:of|about)|"
     r"plans? to|planning|planned|hopes? to|hoping|wants? to|wanted|wish(?:es)?|intends?|intending|going to|will|about "
     r"to|looking to|dreams? of|aims? to|tries to|trying to|interested in|would like)\b"
     r"|可能|也许|或许|大概|打算|计划|准备|考虑|希望|想(?:要|去|买|换|搬|学|当|做)|将要|即将|将会|会(?=[搬换去买])",
@@ -226,7 +226,6 @@ class Stance:
 
 
 @lru_cache(maxsize=1 << 14)
-@lru_cache(maxsize=1 << 15)
 def stance_of(text: str) -> Stance:
     """The stance of a text that is NFKC-normalised.
 

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from .frames import recounted
 from .opposites import stance_of
+from .rules.attributes import is_known
 from .rules.chinese import chinese_statement
 from .rules.english import english_statement
 from .values import Differences, Value, normal, values_of, without
@@ -38,8 +40,8 @@ _THE_USER = (
     (re.compile(r"^(likes|loves|hates|prefers|enjoys|dislikes) ", re.I), lambda match: f"I {match[1][:-1].lower()} "),
     (re.compile(r"^(no longer) (like|love|enjoy|prefer|hate)s? ", re.I), r"I \1 \2 "),
     (re.compile(r"^(?:喜欢|讨厌|不再喜欢|不喜欢)"), lambda match: f"我{match[0]}"),
-    (re.compile(r"^(budget|address|email|phone|city|job|age|diet|deadline|timezone)(?: is|:)? (?:now )?(?=\S)", re.I), r"my \1 is "),
-    (re.compile(r"^(预算|地址|住址|邮箱|电话|手机号|城市|职业|年龄)(?:现在|已经)?(?:是|为|：|:)?(?=[\w\d])"), r"我的\1是"),
+    (re.compile(r"^(?:the |new |current )*(budget|address|email|phone|city|job|age|diet|deadline|timezone)(?: is|:)? (?:now )?(?=\S)", re.I), r"my \1 is "),
+    (re.compile(r"^(?:新的?|当前)?(预算|地址|住址|邮箱|电话|手机号|城市|职业|年龄)(?:现在|已经)?(?:是|为|：|:)?(?=[\w\d])"), r"我的\1是"),
 )  # fmt: skip
 #: What stands before a number that only names something.
 _NAMING = re.compile(
@@ -90,17 +92,101 @@ def slot_of(text: str) -> Slot | None:
     (Slot(attribute='budget', value='8000'), 'city')
     """
     plain = normal(text).strip().rstrip(".。!！")
+    parts = [part for part in _PARTS.split(plain) if part]
+    # Of a part only what everybody has one of counts, if it is all that the text gives a value to.
+    found = [slot for part in parts if len(parts) > 1 and (slot := _stated(part)) and is_known(slot.attribute)]
+    return found[0] if len(found) == 1 else _stated(plain)
+
+
+def _stated(plain: str) -> Slot | None:
+    """The attribute and value of one clause."""
+    plain = _LEAD.sub("", plain, count=1)
     for pattern, first_person in _THE_USER:
         changed = pattern.sub(first_person, plain, count=1)
         if changed != plain:
             plain = changed
             break
+    plain = _AT_A_TIME.sub("", _MOVED.sub(_now_is, plain, count=1), count=1)
+    for attribute, pattern in _LIFE:
+        if match := pattern.search(plain):
+            return Slot(attribute, match["value"].strip())
+    if match := _RANK.search(plain):
+        return Slot(f"{(match['of'] or '').strip()} {match['what']}".strip().casefold(), match["value"].casefold())
     readers: tuple[Callable[[str], object], ...] = (english_statement, chinese_statement)
     for reader in readers:
         said = reader(plain)
         if said is not None and getattr(said, "attribute", "") and getattr(said, "value", ""):
             return Slot(said.attribute, said.value)  # type: ignore[attr-defined]
     return None
+
+
+#: Where one clause of a text ends and another one begins.
+_PARTS = re.compile(
+    r"\s*[,;:]\s+(?:and |but |so )?(?=(?:i|i'm|i've|my|our|now|it|the|new)\b)|\s+(?:and|but|so)\s+(?=(?:i|i'm|i've|my|our)\b)|"
+    r"(?<=[A-Za-z0-9)][.!])\s+(?=[A-Z])|(?<=[\u3400-\u9fff])\s*[,;!]\s*|\s*。\s*|\s[-–—]\s",
+    re.I,
+)
+#: Words in front of a clause that only say when it holds.
+_LEAD = re.compile(r"^(?:现在的?|目前的?|如今的?|以后|所以|因此|now[, ]+|currently[, ]+|by now[, ]+|these days[, ]+)(?=\S)", re.I)
+#: A thing was moved to another time or place.
+_MOVED = re.compile(
+    r"(?<=\w)\s+(?:(?:has|have|was|were|is|got)(?: just| now)? (?:been )?(?:moved|rescheduled|shifted|pushed back|postponed|"
+    r"brought forward|changed|switched)(?: from [\w: ]+?)?|(?<!\bi )(?<!\bwe )(?<!he )(?<!they )(?:moved|switched)) to\b|(?:推迟|提前|延期|挪|调|移|换)(?:到|至)了?",
+    re.I,
+)
+#: What stands before the time of something.
+_AT_A_TIME = re.compile(r"(?<=\bis )(?:now )?at (?=\d)|(?<=\bis now )at (?=\d)", re.I)
+#: What someone does, what they are ranked as: the attribute and how it is said.
+_LIFE = (
+    (
+        "job",
+        re.compile(
+            r"^i(?:'ve|'m| have| was| am| got| just)*(?: (?:been|just|recently|now))*(?: (?:got|been))? "
+            r"(?:promoted to|hired as|working as|(?:started|got|took|accepted|landed)(?: on)? a (?:new )?job as|"
+            r"started (?:working )?as|work now as|now work as) "
+            r"(?:an? |the )?(?P<value>[a-z][\w /-]{2,40}?)(?: (?:at|for|in|with) .+)?$",
+            re.I,
+        ),
+    ),
+    ("job", re.compile(r"^我(?:已经|最近|刚刚?|被)*(?:升职为|升任|升为|晋升为|转行做了?|转岗为|改行做了?)(?P<value>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$")),
+    (
+        "employer",
+        re.compile(
+            r"^i(?:'ve|'m| have| just| am)*(?: (?:just|recently|now))* (?:joined|(?:started|got|took) a (?:new )?job (?:at|with)|"
+            r"moved over to|started (?:working )?(?:at|for)) (?P<value>[A-Z][\w .&'-]{1,40})$",
+            re.I,
+        ),
+    ),
+    ("employer", re.compile(r"^我(?:已经|最近|刚刚?)*(?:跳槽到|跳槽去|入职|加入)了?(?P<value>[\u4e00-\u9fffA-Za-z0-9]{2,20}?)了?$")),
+)
+
+
+#: A rank that someone has: "just reached Premier Gold status".
+_RANK = re.compile(
+    r"\bI(?:'ve|'m| have| am| was| just| finally| now| got)*[\w ]{0,20}?\b(?:reached|hit|earned|got|have|am|eligible for|upgraded to|"
+    r"promoted to|hold|made) (?:an? |the )?(?P<of>(?:[A-Z]\w+ )*)(?P<value>[A-Z]\w+|\w+) (?P<what>status|tier|membership|rank|belt)\b"
+)
+#: That what a text says was replaced, and by what.
+_REPLACED_BY = re.compile(
+    r"\b(?:replaced (?:by|with)|superseded by|succeeded by|gave way to|given up for)\s+(?P<new>[^.;,]{2,60})"
+    r"|(?:被|由)(?P<by>[^，。,]{1,30}?)(?:所)?(?:取代|替代|代替|替换)",
+    re.I,
+)
+
+
+def _says_it_was_replaced(older: str, newer: str) -> bool:
+    """Whether the older text itself says by what it was replaced, and the newer one is about that."""
+    match = list(_REPLACED_BY.finditer(older))
+    if not match:
+        return False
+    successor = set(wording_of(match[-1]["new"] or match[-1]["by"]).words) - {"with", "by", "and"}
+    return bool(successor) and successor <= set(wording_of(newer).words) and not successor <= set(
+        wording_of(older[: match[-1].start()]).words
+    )
+
+
+def _now_is(match: re.Match[str]) -> str:
+    return " is now" if match.group().isascii() else "改到"
 
 
 def has_cue(text: str) -> bool:
@@ -117,6 +203,10 @@ def change_between(older: str, newer: str, found: Differences) -> str:
 
     `found` are the differences of their values, the older one's first.
     """
+    if _says_it_was_replaced(normal(older), normal(newer)):
+        return "it says itself that it was replaced by this"
+    if recount := recounted(older, newer):
+        return f"{recount[0]} then, {recount[1]} now"
     plain_old, plain_new = normal(older), normal(newer)
     was, now = stance_of(plain_old), stance_of(plain_new)
     if was.asks or now.asks or was.conditional or now.conditional or now.hedged:

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from functools import lru_cache
 
 from ..memory_store.entities import find_entities
 from ..memory_store.terms import said
@@ -142,7 +141,6 @@ def normal(text: str) -> str:
 
 
 @lru_cache(maxsize=REMEMBERED)
-@lru_cache(maxsize=1 << 15)
 def values_of(text: str) -> tuple[Value, ...]:
     """The values of a text, in order. Every digit belongs to one.
 

