@@ -8,17 +8,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..memory_store.calibration import language_of_pair
 from ..memory_store.inbox import Row
 from ..memory_store.predicates import READABLE, Filter
 from ..memory_store.tables import Tables
 from .meet import ALL_PAIRS, Met, Scale, meet
 from .neighbourhoods import split
 from .pairs import COLUMNS, FAMILIES, Judge, Verdict, type_pairs
+from .updates import slot_of
+from .wording import wording_of
 
 #: Memories that the words of one bring to it, beside those that are near.
 _BY_WORDS = 10
@@ -56,7 +60,7 @@ def meetings(
     own = {row["id"] for row in rows}
     for start in range(0, len(rows), _PORTION):
         near = _near(tables, namespace, rows[start : start + _PORTION])
-        pairs = [(row, other, cosine) for row, other, cosine in near if other["id"] not in own]
+        pairs = [pair for pair in near if pair[1]["id"] not in own and (judge or may_touch(*pair[:2]))]
         verdicts = type_pairs([scale.pair(*pair) for pair in pairs], judge, holds_many=holds_many)
         for (row, other, _), verdict in zip(pairs, verdicts, strict=True):
             _note(found, row, other, verdict)
@@ -91,6 +95,22 @@ def _near(tables: Tables, namespace: str, rows: Sequence[Row]) -> Iterator[Near]
         else:
             for row in some:
                 yield from _asked(tables, namespace, row)
+
+
+def may_touch(row: Row, other: Mapping[str, Any]) -> bool:
+    """Whether one may change or say what the other says: they share a word, or give the same thing a value, or are of
+    two languages. Without a judge, everything else is distinct or stands beside it, whatever the vectors say.
+    """
+    one, two = str(row["text"]), str(other["text"])
+    if not _words(one).isdisjoint(_words(two)) or language_of_pair(one, two) == "mixed":
+        return True
+    names = [entry.get("attribute") or getattr(slot_of(str(entry["text"])), "attribute", "") for entry in (row, other)]
+    return names[0] == names[1] != ""
+
+
+@lru_cache(maxsize=1 << 14)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(wording_of(text).words)
 
 
 def _nearest(

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from hindlake.jobs.meetings import may_touch
+from hindlake.jobs.pairs import Pair, type_pairs
 from hindlake.jobs.reflect import reflect
 from hindlake.jobs.rules_reflector import RulesReflector
 from hindlake.memory_store.clock import ManualClock
@@ -110,3 +112,23 @@ def test_what_a_memory_is_merged_into_and_that_is_forgotten_at_once_takes_nothin
     monkeypatch.setattr(propose, "resolve", slow)
     run(settings)
     assert states(memory, first, second) == ["deleted", "active"]
+
+
+SAID = (
+    "My budget is 5000.", "The budget is 8000 now", "I live in Oslo", "moved to Berlin last week", "eats meat",
+    "I no longer eat meat", "likes tea", "hates tea", "no phone calls", "我搬到上海了", "我住在北京", "预算改成5000",
+    "不吃肉", "The dog's name is Max now", "My dog is called Rex", "the meeting is at 4pm", "Meeting at 3pm",
+    "I am 31", "turned 32 today", "支付API超时应重试三次", "payment API times out, retry",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("same", [0.0, 0.93])
+def test_what_is_not_looked_at_stands_beside_or_is_distinct(same: float) -> None:
+    rows = [
+        {"id": text, "kind": "fact", "subject": "s", "text": text, "valid_from": TODAY + timedelta(days=day)}
+        for day, text in enumerate(SAID)
+    ]
+    pairs = [Pair(one, two, same, same) for place, one in enumerate(rows) for two in rows[place + 1 :]]
+    left = [pair for pair in pairs if not may_touch(pair.first, pair.second)]
+    assert len(pairs) > len(left) > len(pairs) / 3
+    assert {verdict.type for verdict in type_pairs(left)} <= {"distinct", "complements"}
