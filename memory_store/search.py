@@ -230,9 +230,9 @@ class _Search:
         is_worded = bool(lone_floor) and any(not _WORDED.isdisjoint(hit.legs) for hit in ranked)
 
         def floor(hit: Ranked) -> float:
-            if not is_worded or not _WORDED.isdisjoint(hit.legs):
-                return self.floor
-            return max(self.floor, lone_floor if is_mostly_cjk(known[hit.id]["text"] or "") == is_cjk else 0)
+            if is_mostly_cjk(known[hit.id]["text"] or "") != is_cjk:
+                return 0.0  # across scripts a cosine says which is nearer, not how near
+            return max(self.floor, lone_floor) if is_worded and _WORDED.isdisjoint(hit.legs) else self.floor
 
         return [hit for hit in ranked if hit.relevance >= floor(hit)]
 

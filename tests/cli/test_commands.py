@@ -89,7 +89,8 @@ def test_status_counts_lake_and_store(learned: Shell) -> None:
     assert value["store"]["folded_to"] > 0
     assert value["store"]["generation"]
     assert value["runs"][0]["status"] == "done"
-    assert value["waiting"] == {"events": 0, "oldest": None, "inbox": 0, "log": 0, "traces": 0}
+    waiting = {"events": 0, "oldest": None, "inbox": 0, "log": 0, "traces": 0, "questions": 0}
+    assert value["waiting"] == waiting
     assert "episode" in learned("status").out
 
 

@@ -172,6 +172,11 @@ def test_an_empty_query_lists_the_newest_first_across_store_and_inbox(memory: Me
     assert texts(memory.search("", limit=3)) == ["day 3", "day 2", "day 1"]
 
 
+def test_a_question_in_another_script_is_answered_by_meaning(memory: Memory) -> None:
+    memory.remember("Ann prefers e-mail to phone calls.", subject="ann")
+    assert [hit.subject for hit in memory.search("怎么联系她？", subject="ann")] == ["ann"]
+
+
 def test_junk_finds_nothing(memory: Memory) -> None:
     memory.remember("The projector in room 5 is broken")
     assert memory.search("quarterly tax deadline for Norwegian fisheries") == []
