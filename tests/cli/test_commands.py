@@ -243,6 +243,8 @@ def test_an_eval_without_data_says_what_it_looks_for(shell: Shell, tmp_path: Pat
     assert "whowhen" in done.err
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_an_eval_prints_an_object_for_each_set(shell: Shell) -> None:
     if not (DATA / "agentrx").is_dir():
         pytest.skip("the measuring data is not here (HINDLAKE_DATA names its folder)")

@@ -136,6 +136,8 @@ def test_a_run_in_batch_mode_says_what_waits_and_a_later_one_collects_it(
         assert shell("search", "card expired", "--kind", "experience", "--json").json["hits"]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_direct_run_collects_the_batches_that_were_sent_before_it(
     shell: Shell, told: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

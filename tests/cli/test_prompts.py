@@ -29,6 +29,8 @@ def answers(request: Request) -> Turn:
     return say({"summary": "The card was refused.", "facts": [], "experiences": [item]}, usage=(1_000, 100))
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_the_whole_loop_from_a_review_to_a_version_in_use(
     shell: Shell, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

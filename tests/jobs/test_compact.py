@@ -393,6 +393,8 @@ def test_a_run_that_ends_before_any_of_its_changes_is_finished_by_the_next(tmp_p
     assert change > 8
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_killed_processes_lose_and_double_nothing(home: Path) -> None:
     settings = at_once(Settings.load(home=str(home)))
     lake = Lake.open(settings)
@@ -437,6 +439,8 @@ def test_a_reader_misses_nothing_when_all_that_it_listed_is_gone_before_it_reads
     assert len(listings) > 2
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_readers_and_writers_miss_nothing_while_files_vanish_under_them(any_lake: Lake, any_settings: Settings) -> None:
     """Without any grace, two compacting threads beside a writer and two readers."""
     settings = at_once(any_settings)

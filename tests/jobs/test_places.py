@@ -16,6 +16,7 @@ from hindlake.memory_store.settings import Settings
 from story_home import TODAY, log_rows, log_story, store_rows
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_loop_ray_and_prefect_give_the_same_store_and_say_where_they_ran(tmp_path: Path) -> None:
     told = Settings.load(home=str(tmp_path / "told"))
