@@ -183,10 +183,13 @@ def with_vectors(memories: pa.Table, embedder: Embedder, cache: VectorCache) -> 
         text: vector for text, vector in zip(unknown, embed_texts(embedder, unknown), strict=True) if vector is not None
     }
     cache.put(made)
-    vectors: list[Any] = memories.column("vector").to_pylist()
+    # Arrays, not lists: a Python float takes eight times the room of a number in a vector.
+    vectors: list[Any] = [
+        vector.values.to_numpy() if vector.is_valid else None for vector in memories.column("vector")
+    ]
     for place, text, vector in zip(missing, texts, found, strict=True):
         best = made.get(text) if vector is None else vector
-        vectors[place] = None if best is None else best.tolist()
+        vectors[place] = best
         names[place] = embedder.name
     schema = memories.schema
     for name, values in (("embedder", names), ("vector", vectors)):

@@ -50,6 +50,9 @@ SCAN_ROWS = 10_000
 #: Above this share of rows, and this many, that no index has yet, `index` lets the indexes catch up.
 _UNINDEXED_SHARE = 0.1
 _UNINDEXED_ROWS = 256
+#: Above this many versions of the places that were folded to, `index` removes those that no reader can be at any more.
+_VERSIONS = 100
+_GRACE = timedelta(days=7)
 _TRIES = 8
 
 _TREES = ("key", "id", "subject", "task_type", "tool", "error_code", "valid_from", "valid_to")
@@ -278,6 +281,9 @@ class Tables:
         for name in (MEMORIES, PASSAGES):
             if name == MEMORIES or self.has_passages():
                 self._index(name)
+        # Every fold leaves a version of this one, and no index falls behind that would have it cleaned up.
+        if len(self._table(FOLDS).list_versions()) > _VERSIONS:
+            self._write(FOLDS, lambda table: table.optimize(cleanup_older_than=_GRACE))
 
     def _index(self, name: str) -> None:
         from lancedb.index import Bitmap, BTree, IvfSq, LabelList

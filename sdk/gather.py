@@ -51,7 +51,7 @@ def gather(
     experiences = memory.search(task, kinds=["experience"], limit=experiences_for(turns), **options)
     lately = memory.recent(subject, limit=_LATELY) if subject else []
     before: dict[str, list[Hit]] = defaultdict(list)
-    for successor, hit in memory.predecessors([hit.id for hit in known]):
+    for successor, hit in memory.predecessors([hit.id for hit in known], options["subject"], options.get("tags")):
         before[successor].append(hit)
     for hits in before.values():
         hits.sort(key=lambda hit: hit.valid_from)

@@ -282,11 +282,13 @@ class Memory:
         self.used(inside, trace=trace)
         return context
 
-    def predecessors(self, ids: Sequence[str]) -> list[tuple[str, Hit]]:
-        """Memories whose place those named took, each with the id of its successor."""
+    def predecessors(self, ids: Sequence[str], subject: str | None, tags: Any) -> list[tuple[str, Hit]]:
+        """Memories whose place those named took, each with its successor's id, if `subject` and `tags` let it pass."""
         if not ids:
             return []
-        where = Filter((self.namespace,), DEFAULT_KINDS, ("superseded",), superseded_by=tuple(ids))
+        whose = None if subject == ANY_SUBJECT else many(subject) or ()
+        names = (self.namespace,)
+        where = Filter(names, DEFAULT_KINDS, ("superseded",), whose, tags=many(tags), superseded_by=tuple(ids))
         found = self._reader.search("", where, 4 * len(ids))
         return [(hit.row["superseded_by"], hit_of(hit)) for hit in found]
 

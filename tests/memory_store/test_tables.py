@@ -332,3 +332,39 @@ def test_a_scan_of_many_rows_is_whole(tables: Tables) -> None:
     tables.upsert(pa.table({name: pa.array(columns[name], schema.field(name).type) for name in columns}))
     assert tables.scan(ACME, ["id"]).num_rows == len(ids)
     assert tables.rows("acme", reversed(ids), ["id"]).column("id").to_pylist() == ids[::-1]
+
+
+@pytest.mark.filterwarnings("ignore:optimize")
+def test_versions_of_the_place_that_was_folded_to_do_not_pile_up(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_VERSIONS", 8)
+    monkeypatch.setattr(module, "_GRACE", timedelta(microseconds=1))
+    versions = []
+    for seq in range(1, 30):
+        tables.set_folded_to("acme", seq)
+        tables.index()
+        versions.append(len(tables._table(module.FOLDS).list_versions()))
+    assert tables.folded_to("acme") == 29
+    assert max(versions) <= 9
+
+
+def test_an_index_that_is_missing_is_made_again_and_one_of_an_empty_table_is_filled(tables: Tables) -> None:
+    tables.index()
+    put(tables, *(row(f"m{number}", text=f"order {number} was late") for number in range(300)))
+    tables.index()
+    table = tables._table(module.MEMORIES)
+    (words,) = table.list_indices()
+    assert table.index_stats(words.name).num_unindexed_rows == 0
+    table.drop_index(words.name)
+    assert table.list_indices() == []
+    tables.index()
+    assert len(found(tables, "order 7 late")) == 10
+    assert [index.columns for index in table.list_indices()] == [["words"]]
+
+
+def test_many_namespaces_are_rows_of_the_same_tables(tables: Tables) -> None:
+    before = tables._names()
+    for number in range(40):
+        put(tables, row("a", namespace=f"tenant{number}"))
+    assert tables._names() == before
