@@ -114,8 +114,8 @@ def test_an_update_that_says_the_same_leaves_one_that_stands(
     assert memory.explain(old).memory["superseded_by"] == new
 
 
-def test_a_hundred_rewordings_of_one_fact_are_one_memory(settings: Settings, memory: Memory) -> None:
-    for number in range(100):
+def test_rewordings_of_one_fact_are_one_memory(settings: Settings, memory: Memory) -> None:
+    for number in range(60):
         memory.remember(("Likes green tea.", "likes green tea", "Likes green tea!")[number % 3], subject="ann")
     all_jobs(settings)
     assert len(memory.search("", subject="ann", limit=200)) == 1

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import shutil
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hindlake.memory_store.clock import END_OF_TIME, ManualClock
 from hindlake.memory_store.embedders import embedder_of
 from hindlake.memory_store.errors import NoGeneration
-from hindlake.memory_store.generations import build, current, ensure, fold_to_head, open_tables
+from hindlake.memory_store.generations import build, current, ensure, fold_to_head, open_tables, with_vectors
 from hindlake.memory_store.inbox import write_user_act
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.log import settle
 from hindlake.memory_store.predicates import Filter
+from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import Settings
+from hindlake.memory_store.vectors import VectorCache
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -140,3 +144,22 @@ def test_the_store_works_on_s3(s3_settings: Settings, clock: ManualClock) -> Non
     fill(lake)
     generation = build(lake, s3_settings, clock)
     assert [row["id"] for row in rows_of(s3_settings, generation)] == ["a", "b", "c"]
+
+
+def test_a_fold_holds_vectors_in_arrays(lake: Lake, settings: Settings) -> None:
+    """A Python float takes eight times the room of a number in a vector."""
+    settings = settings.model_copy(update={"embedder": "wordllama"})
+    embedder = embedder_of(settings)
+    rows = [{"id": f"m{number}", "kind": "fact", "text": f"thing {number}"} for number in range(4_000)]
+    memories = table_of(rows, "memories")
+    half = with_vectors(memories.slice(0, 2_000), embedder, VectorCache(lake, "default", embedder.name))
+    both = pa.concat_tables([half, memories.slice(2_000)])
+    cache = VectorCache(lake, "default", embedder.name)
+    tracemalloc.start()
+    try:
+        whole = with_vectors(both, embedder, cache)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert whole.column("vector").null_count == 0
+    assert peak < 8 * 4_000 * embedder.dim * 4
