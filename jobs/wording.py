@@ -160,11 +160,11 @@ def normal_text(text: str) -> str:
 
     >>> normal_text("Ｂｕｄｇｅｔ: 8,000 €!") == normal_text("budget 8000€")
     True
-    >>> normal_text("-5") == normal_text("5")
-    False
+    >>> normal_text("-5") == normal_text("5"), normal_text("Costs 1.5.") == normal_text("costs 1.5")
+    (False, True)
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    folded = re.sub(r"(?<=\d)[,_](?=\d{3})", "", folded)
+    folded = re.sub(r"(?<=\d)[,_](?=\d{3})|\.(?!\w)", "", folded)
     return _NOISE.sub(lambda match: _kept(match.group()), folded)
 
 
