@@ -65,11 +65,14 @@ _ONES = {
     )
 }
 _TENS = {
-    word: 10 * number for number, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
+    word: 10 * number
+    for number, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
 }
 _ORDINALS = {
     word: number
-    for number, word in enumerate(["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"], 1)
+    for number, word in enumerate(
+        ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"], 1
+    )
 }
 _WORD = "|".join((*_TENS, *sorted(_ONES, key=len, reverse=True)))
 _ENGLISH = re.compile(
@@ -144,11 +147,11 @@ def numbers_in(text: str) -> Iterator[Number]:
         if match["every"]:
             yield Number("1", _unit(match["every"]), match.start(), match.end(), weak=True)
             continue
-        words = match["words"] or match["words2"] or match["words3"]
+        amount = str(match["words"] or match["words2"] or match["words3"])
         lead = match["lead"] or match["lead2"] or match["lead3"] or ""
         unit = "percent" if lead == "百分之" else _unit(match["unit"])
-        is_weak = words == "一" and lead != "第"
-        yield Number(_plain(_han(words)), unit, match.start(), match.end(), is_weak)
+        is_weak = amount == "一" and lead != "第"
+        yield Number(_plain(_han(amount)), unit, match.start(), match.end(), is_weak)
 
 
 def _single(match: re.Match[str]) -> Number:
@@ -191,11 +194,11 @@ def _english(words: list[str]) -> Decimal:
         elif word in _ONES or word in _TENS:
             current += _ONES.get(word, 0) + _TENS.get(word, 0)
         elif word in ("hundred", "dozen"):
-            current = (current or 1) * (100 if word == "hundred" else 12)
+            current = Decimal(current or 1) * (100 if word == "hundred" else 12)
         elif word in ("thousand", "million"):
-            total += (current or 1) * _SCALES[word]
+            total += Decimal(current or 1) * _SCALES[word]
             current = Decimal(0)
-    return (total + current) * factor
+    return Decimal(total + current) * factor
 
 
 def _han(words: str) -> int:

@@ -15,7 +15,8 @@ _GROUPS: dict[str, dict[str, str]] = {
         "dislikes": "dislike dislikes disliked hate hates hated loathe loathes 讨厌 反感 厌恶",
     },
     "change": {
-        "up": "increase increases increased raise raises raised rise rises rose grow grew gain gained 增加 提高 上涨 上升 "
+        "up": "increase increases increased raise raises raised rise rises rose grow grew gain "
+        "gained 增加 提高 上涨 上升 "
         "升高 涨价 增长 提升 调高 增大 变大 变高",
         "down": "decrease decreases decreased lower lowered reduce reduces reduced drop drops dropped fall fell "
         "shrink lose lost 减少 降低 下降 下跌 跌 降价 调低 缩小 变小 变低",
@@ -32,13 +33,15 @@ _GROUPS: dict[str, dict[str, str]] = {
         "end": "stop stops stopped end ends ended finish finished quit 停止 结束 终止 戒",
     },
     "verdict": {
-        "allow": "allow allows allowed permit permits permitted accept accepts accepted approve approved 允许 接受 同意 批准",
+        "allow": "allow allows allowed permit permits permitted accept accepts accepted approve "
+        "approved 允许 接受 同意 批准",
         "forbid": "forbid forbids forbidden prohibit prohibited reject rejects rejected refuse refuses refused deny "
         "denied 禁止 拒绝 反对 否决",
     },
     "trade": {"buy": "buy buys bought purchase purchased 购买 买", "sell": "sell sells sold 出售 卖 卖掉"},
     "move": {
-        "in": "arrive arrives arrived enter enters entered upload uploads login import imports 到达 进入 上传 登录 导入 "
+        "in": "arrive arrives arrived enter enters entered upload uploads login import imports "
+        "到达 进入 上传 登录 导入 "
         "存入 转入 充值",
         "out": "depart departs departed exit exits exited download downloads logout export exports 离开 退出 下载 导出 "
         "取出 转出 提现",
@@ -89,16 +92,29 @@ _GROUPS: dict[str, dict[str, str]] = {
         "mother": "mother mom mum mama 妈妈 母亲 妈", "father": "father dad papa 爸爸 父亲 爸",
         "sister": "sister sisters 姐姐 妹妹 姐妹", "brother": "brother brothers 哥哥 弟弟 兄弟",
         "son": "son sons 儿子", "daughter": "daughter daughters 女儿",
-        "wife": "wife girlfriend fiancee 妻子 老婆 女朋友 女友", "husband": "husband boyfriend fiance 丈夫 老公 男朋友 男友",
+        "wife": "wife girlfriend fiancee 妻子 老婆 女朋友 女友",
+        "husband": "husband boyfriend fiance 丈夫 老公 男朋友 男友",
         "uncle": "uncle 叔叔 舅舅 伯伯", "aunt": "aunt 阿姨 姑姑 姨妈",
         "grandfather": "grandfather grandpa 爷爷 外公", "grandmother": "grandmother grandma 奶奶 外婆",
-        "boss": "boss manager supervisor 上司 老板 领导", "colleague": "colleague coworker 同事", "friend": "friend 朋友",
-        "neighbour": "neighbor neighbour 邻居", "child": "child children kid kids 孩子 小孩", "cousin": "cousin 表哥 表弟 堂哥",
+        "boss": "boss manager supervisor 上司 老板 领导",
+        "colleague": "colleague coworker 同事",
+        "friend": "friend 朋友",
+        "neighbour": "neighbor neighbour 邻居",
+        "child": "child children kid kids 孩子 小孩",
+        "cousin": "cousin 表哥 表弟 堂哥 堂弟", "girl cousin": "表姐 表妹 堂姐 堂妹",
         "nephew": "nephew 侄子 外甥", "niece": "niece 侄女 外甥女",
     },
     "color": {
-        "red": "red 红色 红", "blue": "blue 蓝色 蓝", "green": "green 绿色 绿", "yellow": "yellow 黄色", "black": "black 黑色 黑",
-        "white": "white 白色", "brown": "brown 棕色", "orange": "orange 橙色", "purple": "purple 紫色 紫", "pink": "pink 粉色 粉红",
+        "red": "red 红色 红",
+        "blue": "blue 蓝色 蓝",
+        "green": "green 绿色 绿",
+        "yellow": "yellow 黄色",
+        "black": "black 黑色 黑",
+        "white": "white 白色",
+        "brown": "brown 棕色",
+        "orange": "orange 橙色",
+        "purple": "purple 紫色 紫",
+        "pink": "pink 粉色 粉红",
         "gray": "gray grey 灰色",
     },
     "animal": {
@@ -110,11 +126,16 @@ _GROUPS: dict[str, dict[str, str]] = {
         "wed": "wednesday wednesdays 周三 星期三 礼拜三", "thu": "thursday thursdays 周四 星期四 礼拜四",
         "fri": "friday fridays 周五 星期五 礼拜五", "sat": "saturday saturdays 周六 星期六 礼拜六",
         "sun": "sunday sundays 周日 周天 星期日 星期天 礼拜天",
-        "today": "today 今天 今日", "tomorrow": "tomorrow 明天 明日", "yesterday": "yesterday 昨天 昨日", "after": "后天",
+        "today": "today 今天 今日",
+        "tomorrow": "tomorrow 明天 明日",
+        "yesterday": "yesterday 昨天 昨日",
+        "after": "后天",
         "weekend": "weekend weekends 周末", "weekday": "weekday weekdays 工作日",
     },
     "part of day": {
-        "morning": "morning mornings 早上 早晨 上午 清晨", "noon": "noon 中午", "afternoon": "afternoon afternoons 下午",
+        "morning": "morning mornings 早上 早晨 上午 清晨",
+        "noon": "noon 中午",
+        "afternoon": "afternoon afternoons 下午",
         "evening": "evening evenings 傍晚", "night": "night nights tonight 晚上 夜里 夜间 今晚",
     },
     "span": {
@@ -122,7 +143,10 @@ _GROUPS: dict[str, dict[str, str]] = {
         "next": "next-week next-month next-year 下周 下个月 下月 明年",
         "last": "last-week last-month last-year 上周 上个月 上月 去年", "before": "前年",
     },
-    "season": {"spring": "spring 春天 春季", "summer": "summer 夏天 夏季", "autumn": "autumn 秋天 秋季", "winter": "winter 冬天 冬季"},
+    "season": {
+        "spring": "spring 春天 春季", "summer": "summer 夏天 夏季",
+        "autumn": "autumn 秋天 秋季", "winter": "winter 冬天 冬季",
+    },
     "meal": {"breakfast": "breakfast 早餐 早饭", "lunch": "lunch 午餐 午饭", "dinner": "dinner supper 晚餐 晚饭"},
     "channel": {
         "email": "email e-mail emails e-mails 邮件 电邮 邮箱", "phone": "phone telephone phonecall calls 电话 来电",
@@ -190,7 +214,8 @@ _NO_NEGATION = re.compile(
     re.I,
 )
 _HEDGE = re.compile(
-    r"\b(?:(?<!\bin )(?<!\bof )(?<!\bsince )(?<!\blast )(?<!\bthis )(?<!\bnext )may(?! \d)|might|maybe|perhaps|possibly|probably|could|would|considering|considers|thinking (?:of|about)|"
+    r"\b(?:(?<!\bin )(?<!\bof )(?<!\bsince )(?<!\blast )(?<!\bthis )(?<!\bnext )may(?! \d)|"
+    r"might|maybe|perhaps|possibly|probably|could|would|considering|considers|thinking (?:of|about)|"
     r"plans? to|planning|planned|hopes? to|hoping|wants? to|wanted|wish(?:es)?|intends?|intending|going to|will|about "
     r"to|looking to|dreams? of|aims? to|tries to|trying to|interested in|would like)\b"
     r"|可能|也许|或许|大概|打算|计划|准备|考虑|希望|想(?:要|去|买|换|搬|学|当|做)|将要|即将|将会|会(?=[搬换去买])",

@@ -1,7 +1,8 @@
 """How two memories relate (N6): same, refines, complements, supersedes, conflicts or distinct; with the reason. Pure.
 
-Guards come first: two texts whose values differ are never the same, whatever their vectors say; a value on one side only
-refines. Then a judge, where a model is configured, for what no guard decided; else a careful rule. In doubt: distinct.
+Guards come first: two texts whose values differ are never the same, whatever their vectors say; a value on one side
+only refines. Then a judge, where a model is configured, for what no guard decided; else a careful rule. In doubt:
+distinct.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal, Protocol
 from ..memory_store.calibration import SAME, SAME_TOPIC, language_of_pair
 from .opposites import Stance, stance_of
 from .rules.attributes import is_known
-from .updates import Slot, change_between, has_cue, slot_of
+from .updates import Slot, change_between, has_cue, measures_alike, slot_of
 from .values import WRITTEN_FREELY, Differences, differences, normal, without
 from .wording import WordDifference, normal_text, word_difference
 
@@ -285,7 +286,7 @@ def _slots(pair: Pair) -> tuple[Slot, Slot] | None:
 
 
 def _by_slot(pair: Pair, one: Slot, two: Slot) -> Verdict | None:
-    """The type of two values of one attribute; None when they are the same, so that the texts decide what more is said."""
+    """The type of two values of one attribute; None when they are the same: the texts decide what more is said."""
     values = [normal_text(_LEADING.sub("", slot.value)) for slot in (one, two)]
     denied = [value.removeprefix("not") for value in values]
     stances = [stance_of(normal(str(row["text"]))) for row in (pair.first, pair.second)]
@@ -303,6 +304,8 @@ def _by_slot(pair: Pair, one: Slot, two: Slot) -> Verdict | None:
         return Verdict("refines", f"{one.attribute} is {one.value} in both, one says more", fuller)
     if denied != values and denied[0] != denied[1] and one.attribute in _SEVERAL_DENIED:
         return Verdict("complements", f"both are about {one.attribute}: {one.value}; {two.value}")
+    if not is_given and not all(measures_alike(*clash) for clash in differences(one.value, two.value).clash):
+        return None
     rows = sorted((pair.first, pair.second), key=_time)
     if not is_given and not _holds_one(one.attribute) and not has_cue(str(rows[1]["text"])):
         return None

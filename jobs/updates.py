@@ -16,6 +16,7 @@ from .opposites import stance_of
 from .rules.attributes import is_known
 from .rules.chinese import chinese_statement
 from .rules.english import english_statement
+from .rules.statements import Statement
 from .values import Differences, Value, normal, values_of, without
 from .wording import word_difference, wording_of
 
@@ -32,7 +33,8 @@ _THE_USER = (
     (re.compile(r"^(?:the )?user's\b|^(?:his|her|their)\b", re.I), "my"),
     (re.compile(r"^(?:(?:the )?user|he|she) (?:now )?is\b", re.I), "I am"),
     (re.compile(r"^(?:(?:the )?user|he|she) (?:now )?has\b", re.I), "I have"),
-    (re.compile(r"^(?:(?:the )?user|he|she) (no longer |now |currently |really )?(like|love|hate|prefer|live|work|dislike|enjoy|speak|use)s\b", re.I), r"I \1\2"),
+    (re.compile(r"^(?:(?:the )?user|he|she) (no longer |now |currently |really )?"
+                r"(like|love|hate|prefer|live|work|dislike|enjoy|speak|use)s\b", re.I), r"I \1\2"),
     (re.compile(r"^(?:(?:the )?user|he|she) (?:does not|doesn't)\b", re.I), "I don't"),
     (re.compile(r"^(?:(?:the )?user|he|she) (?=moved|relocated|wants|likes|prefers)", re.I), "I "),
     (re.compile(r"^(?:该|这位)?(?:用户|客户)的"), "我的"),
@@ -40,8 +42,10 @@ _THE_USER = (
     (re.compile(r"^(likes|loves|hates|prefers|enjoys|dislikes) ", re.I), lambda match: f"I {match[1][:-1].lower()} "),
     (re.compile(r"^(no longer) (like|love|enjoy|prefer|hate)s? ", re.I), r"I \1 \2 "),
     (re.compile(r"^(?:喜欢|讨厌|不再喜欢|不喜欢)"), lambda match: f"我{match[0]}"),
-    (re.compile(r"^(?:the |new |current )*(budget|address|email|phone|city|job|age|diet|deadline|timezone)(?: is|:)? (?:now )?(?=\S)", re.I), r"my \1 is "),
-    (re.compile(r"^(?:新的?|当前)?(预算|地址|住址|邮箱|电话|手机号|城市|职业|年龄)(?:现在|已经)?(?:是|为|：|:)?(?=[\w\d])"), r"我的\1是"),
+    (re.compile(r"^(?:the |new |current )*(budget|address|email|phone|city|job|age|diet|deadline|timezone)"
+                r"(?: is|:)? (?:now )?(?=\S)", re.I), r"my \1 is "),
+    (re.compile(r"^(?:新的?|当前)?(预算|地址|住址|邮箱|电话|手机号|城市|职业|年龄)"
+                r"(?:现在|已经)?(?:是|为|：|:)?(?=[\w\d])"), r"我的\1是"),
 )  # fmt: skip
 #: What stands before a number that only names something.
 _NAMING = re.compile(
@@ -112,26 +116,30 @@ def _stated(plain: str) -> Slot | None:
             return Slot(attribute, match["value"].strip())
     if match := _RANK.search(plain):
         return Slot(f"{(match['of'] or '').strip()} {match['what']}".strip().casefold(), match["value"].casefold())
-    readers: tuple[Callable[[str], object], ...] = (english_statement, chinese_statement)
+    readers: tuple[Callable[[str], Statement | None], ...] = (english_statement, chinese_statement)
     for reader in readers:
         said = reader(plain)
-        if said is not None and getattr(said, "attribute", "") and getattr(said, "value", ""):
-            return Slot(said.attribute, said.value)  # type: ignore[attr-defined]
+        if said is not None and said.attribute and said.value:
+            return Slot(said.attribute, said.value)
     return None
 
 
 #: Where one clause of a text ends and another one begins.
 _PARTS = re.compile(
-    r"\s*[,;:]\s+(?:and |but |so )?(?=(?:i|i'm|i've|my|our|now|it|the|new)\b)|\s+(?:and|but|so)\s+(?=(?:i|i'm|i've|my|our)\b)|"
+    r"\s*[,;:]\s+(?:and |but |so )?(?=(?:i|i'm|i've|my|our|now|it|the|new)\b)|"
+    r"\s+(?:and|but|so)\s+(?=(?:i|i'm|i've|my|our)\b)|"
     r"(?<=[A-Za-z0-9)][.!])\s+(?=[A-Z])|(?<=[\u3400-\u9fff])\s*[,;!]\s*|\s*。\s*|\s[-–—]\s",
     re.I,
 )
 #: Words in front of a clause that only say when it holds.
-_LEAD = re.compile(r"^(?:现在的?|目前的?|如今的?|以后|所以|因此|now[, ]+|currently[, ]+|by now[, ]+|these days[, ]+)(?=\S)", re.I)
+_LEAD = re.compile(
+    r"^(?:现在的?|目前的?|如今的?|以后|所以|因此|now[, ]+|currently[, ]+|by now[, ]+|these days[, ]+)(?=\S)", re.I
+)
 #: A thing was moved to another time or place.
 _MOVED = re.compile(
-    r"(?<=\w)\s+(?:(?:has|have|was|were|is|got)(?: just| now)? (?:been )?(?:moved|rescheduled|shifted|pushed back|postponed|"
-    r"brought forward|changed|switched)(?: from [\w: ]+?)?|(?<!\bi )(?<!\bwe )(?<!he )(?<!they )(?:moved|switched)) to\b|(?:推迟|提前|延期|挪|调|移|换)(?:到|至)了?",
+    r"(?<=\w)\s+(?:(?:has|have|was|were|is|got)(?: just| now)? (?:been )?(?:moved|rescheduled|shifted|pushed back|"
+    r"postponed|brought forward|changed|switched)(?: from [\w: ]+?)?|"
+    r"(?<!\bi )(?<!\bwe )(?<!he )(?<!they )(?:moved|switched)) to\b|(?:推迟|提前|延期|挪|调|移|换)(?:到|至)了?",
     re.I,
 )
 #: What stands before the time of something.
@@ -148,23 +156,36 @@ _LIFE = (
             re.I,
         ),
     ),
-    ("job", re.compile(r"^我(?:已经|最近|刚刚?|被)*(?:升职为|升任|升为|晋升为|转行做了?|转岗为|改行做了?)(?P<value>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$")),
+    (
+        "job",
+        re.compile(
+            r"^我(?:已经|最近|刚刚?|被)*(?:升职为|升任|升为|晋升为|转行做了?|转岗为|改行做了?)"
+            r"(?P<value>[\u4e00-\u9fffA-Za-z]{2,12}?)了?$"
+        ),
+    ),
     (
         "employer",
         re.compile(
-            r"^i(?:'ve|'m| have| just| am)*(?: (?:just|recently|now))* (?:joined|(?:started|got|took) a (?:new )?job (?:at|with)|"
-            r"moved over to|started (?:working )?(?:at|for)) (?P<value>[A-Z][\w .&'-]{1,40})$",
+            r"^i(?:'ve|'m| have| just| am)*(?: (?:just|recently|now))* (?:joined|"
+            r"(?:started|got|took) a (?:new )?job (?:at|with)|moved over to|"
+            r"started (?:working )?(?:at|for)) (?P<value>[A-Z][\w .&'-]{1,40})$",
             re.I,
         ),
     ),
-    ("employer", re.compile(r"^我(?:已经|最近|刚刚?)*(?:跳槽到|跳槽去|入职|加入)了?(?P<value>[\u4e00-\u9fffA-Za-z0-9]{2,20}?)了?$")),
+    (
+        "employer",
+        re.compile(
+            r"^我(?:已经|最近|刚刚?)*(?:跳槽到|跳槽去|入职|加入)了?(?P<value>[\u4e00-\u9fffA-Za-z0-9]{2,20}?)了?$"
+        ),
+    ),
 )
 
 
 #: A rank that someone has: "just reached Premier Gold status".
 _RANK = re.compile(
-    r"\bI(?:'ve|'m| have| am| was| just| finally| now| got)*[\w ]{0,20}?\b(?:reached|hit|earned|got|have|am|eligible for|upgraded to|"
-    r"promoted to|hold|made) (?:an? |the )?(?P<of>(?:[A-Z]\w+ )*)(?P<value>[A-Z]\w+|\w+) (?P<what>status|tier|membership|rank|belt)\b"
+    r"\bI(?:'ve|'m| have| am| was| just| finally| now| got)*[\w ]{0,20}?\b(?:reached|hit|earned|got|have|am|"
+    r"eligible for|upgraded to|promoted to|hold|made) (?:an? |the )?(?P<of>(?:[A-Z]\w+ )*)(?P<value>[A-Z]\w+|\w+) "
+    r"(?P<what>status|tier|membership|rank|belt)\b"
 )
 #: That what a text says was replaced, and by what.
 _REPLACED_BY = re.compile(
@@ -180,8 +201,10 @@ def _says_it_was_replaced(older: str, newer: str) -> bool:
     if not match:
         return False
     successor = set(wording_of(match[-1]["new"] or match[-1]["by"]).words) - {"with", "by", "and"}
-    return bool(successor) and successor <= set(wording_of(newer).words) and not successor <= set(
-        wording_of(older[: match[-1].start()]).words
+    return (
+        bool(successor)
+        and successor <= set(wording_of(newer).words)
+        and not successor <= set(wording_of(older[: match[-1].start()]).words)
     )
 
 
@@ -220,6 +243,8 @@ def change_between(older: str, newer: str, found: Differences) -> str:
     if values and not others:
         one, two = values[0]
         said = f"{one} then, {two} now"
+        if not measures_alike(one, two) or (not is_exact and _introduces(plain_new)):
+            return ""
         if count >= 1 and (is_exact or (not (words.left and words.right) and (cue or words.shared == 1.0))):
             return said
         counts = one.sort == "number" and _same_noun(one, two, plain_old, plain_new)
@@ -233,6 +258,27 @@ def change_between(older: str, newer: str, found: Differences) -> str:
         if not (hushed.left and hushed.right) and more <= 2 and hushed.order in ("same", "turned", "within"):
             return "no longer so" if now.denials else "so again"
     return ""
+
+
+#: Units of money; an amount without one is of the same unit as the one with it.
+_MONEY = ("usd", "eur", "gbp", "cny", "yen")
+#: How someone or something is named for the first time, so that it is not what was spoken of before.
+_INTRODUCED = re.compile(
+    r"(?:有|一|另)[个位名]|\b(?:another|one of (?:my|our|the)|an? (?:friend|colleague|cousin|neighbou?r)"
+    r"(?: of (?:mine|ours))?)\b",
+    re.I,
+)
+
+
+def measures_alike(one: Value, two: Value) -> bool:
+    """Whether two values measure the same: an age is no height, and neither is a phone number."""
+    if one.sort != "number" or one.key[1] == two.key[1]:
+        return True
+    return "" in (one.key[1], two.key[1]) and (one.key[1] or two.key[1]) in _MONEY
+
+
+def _introduces(text: str) -> bool:
+    return bool(_INTRODUCED.search(text))
 
 
 def _share_a_name(first: str, second: str) -> bool:

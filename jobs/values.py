@@ -63,7 +63,7 @@ _CLOCK = (
         r"[一二两三四五六七八九](?=点(?:半|钟|整|[0-5]\d分)))[点时](?!间|候|代|刻|常|不|都|儿|小)(?:(?P<m>[0-5]\d|半|一刻|三刻)分?|整|钟)?"
     ),
 )
-_HAN_HOURS = {name: number for number, name in enumerate("一 二 三 四 五 六 七 八 九 十 十一 十二".split(), 1)} | {
+_HAN_HOURS = {name: number for number, name in enumerate(str.split("一 二 三 四 五 六 七 八 九 十 十一 十二"), 1)} | {
     "两": 2
 }
 _MINUTES = {"半": 30, "一刻": 15, "三刻": 45}

@@ -1,11 +1,12 @@
 """What a cosine of two memories means: the probability that they say the same, and that they are about one thing.
 
-The same cosine means something else for each embedder and language: unrelated Chinese texts sit at .90 for one model and
-at .55 for another. So nothing is ever merged by a cosine, but by two probabilities that were fitted on labelled pairs:
-*same* ("surely the same" is .95, R9 and R14) and *same topic* (.9, R13). Both memories are embedded as passages.
+The same cosine means something else for each embedder and language: unrelated Chinese texts sit at .90 for one model
+and at .55 for another. So nothing is ever merged by a cosine, but by two probabilities that were fitted on
+labelled pairs: *same* ("surely the same" is .95, R9 and R14) and *same topic* (.9, R13). Both memories are embedded as
+passages.
 
-Fits for the embedded embedders come with the package; `hindlake calibrate` keeps others in the lake, where the newest of
-an embedder counts:
+Fits for the embedded embedders come with the package; `hindlake calibrate` keeps others in the lake, where the newest
+of an embedder counts:
 
     calibrations/<embedder>/<number>.json
 """
@@ -86,8 +87,9 @@ class Calibration:
 
     @classmethod
     def of(cls, embedder: str, language: str, lake: Lake | None = None) -> Calibration:
-        """The calibration of an embedder for a language tag, such as `language_of_pair` returns: the newest of the lake, else the
-        one that comes with the package, else one that holds nothing for the same and says how to get one (`missing`).
+        """The calibration of an embedder for a language tag, such as `language_of_pair` returns: the newest
+        of the lake, else the one that comes with the package, else one that holds nothing for the same and says how to
+        get one (`missing`).
         """
         kept = newest(lake, embedder) if lake is not None else None
         file = kept or _shipped().get(embedder)
@@ -129,8 +131,8 @@ def language_of_pair(first: str, second: str) -> str:
 
 def fit_curve(cosines: npt.ArrayLike, holds: npt.ArrayLike) -> Knots:
     """Fit a probability that never falls as the cosine rises: isotonic regression by pooling adjacent violators
-    (Ayer et al. 1955), over steps of at least 20 pairs; each step's share counts half a pair more on both sides, so that
-    none is 0 or 1. Between steps the curve is straight.
+    (Ayer et al. 1955), over steps of at least 20 pairs; each step's share counts half a pair more on both sides, so
+    that none is 0 or 1. Between steps the curve is straight.
 
     `cosines`: [pairs]; `holds`: [pairs], whether the label says so. Raises `UsageError` below `LEAST_PAIRS` pairs, or
     when all labels are alike.

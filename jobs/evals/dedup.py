@@ -4,9 +4,9 @@ Each set is read from a folder of its name below `data`; a set that is not there
 
 | set | right means |
 |---|---|
-| locomo, memdaily | no two facts of one person, no two messages of one user are merged, unless their words are the same |
+| locomo, memdaily | no two facts of one person or messages of one user are merged, but for the same words |
 | pairs | precision and recall of what is merged (same or refines), a set; of PAWS-X, pairs that differ and are merged |
-| longmemeval, realmem | written one after the other and resolved, the newer statement stands and the older one points to it |
+| longmemeval, realmem | written in order and resolved, the newer statement stands and the older one points to it |
 | precisionmembench | what was superseded is superseded by its successor; nobody's belief meets another user's |
 
 Of labelled pairs, the half that `is_reported` gives counts; the other half is what calibrations were fitted on.

@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -69,6 +69,7 @@ def _gz_json(path: Path) -> Any:
 
 
 def labelled_pairs(path: Path, first: int, second: int, label: int, same_from: float) -> list[tuple[str, str, bool]]:
+    """The pairs of a file, and whether their label says that they are the same; other lines are left out."""
     pairs = []
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for line in file:
@@ -79,6 +80,7 @@ def labelled_pairs(path: Path, first: int, second: int, label: int, same_from: f
 
 
 def locomo(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """What was observed of each person of each conversation: distinct facts of one subject."""
     for path in sorted(folder.glob("*.json.gz")):
         for conversation in _gz_json(path):
             facts: dict[str, list[str]] = defaultdict(list)
@@ -90,6 +92,7 @@ def locomo(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def memdaily(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """The messages of one user of each history."""
     for path in sorted(folder.glob("*.json.gz")):
         for case in _gz_json(path):
             yield f"{path.name}|{case['tid']}", [message["message"] for message in case["message_list"]]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as quickly
 from hypothesis import strategies as st
 
 from hindlake.jobs.pairs import Pair, Verdict, type_pair, type_pairs
@@ -234,12 +235,17 @@ def test_a_judged_update_stands_by_its_time() -> None:
 
 
 WORDS = st.sampled_from(
-    "the user pays 20 euros 3pm Berlin Anna never always retry 404 报销 三千元 北京 不 超时 ORD-77 config.yaml 2024-04-01 8,000 5kg".split()
+    str.split(
+        "the user pays 20 euros 3pm Berlin Anna never always retry "
+        "404 报销 三千元 北京 不 超时 ORD-77 config.yaml 2024-04-01 8,000 5kg"
+    )
 )
 TEXTS = st.lists(WORDS, min_size=1, max_size=10).map(" ".join)
+QUICK = quickly(max_examples=25)
 MIRROR = {0: 1, 1: 0, None: None}
 
 
+@QUICK
 @given(TEXTS, TEXTS, st.floats(0, 1), st.floats(0, 1))
 def test_the_type_does_not_depend_on_the_order_given(first: str, second: str, same: float, topic: float) -> None:
     made = pair(first, second, same=same, topic=topic)
@@ -248,6 +254,7 @@ def test_the_type_does_not_depend_on_the_order_given(first: str, second: str, sa
     assert one.stands == MIRROR[two.stands]
 
 
+@QUICK
 @given(TEXTS.filter(lambda text: re.search(r"\d", text)), st.data())
 def test_a_changed_digit_is_never_joined(text: str, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from([match.start() for match in re.finditer(r"\d", text)]))
@@ -256,6 +263,7 @@ def test_a_changed_digit_is_never_joined(text: str, data: st.DataObject) -> None
     assert not type_pair(pair(text, changed, same=0.999999, topic=1.0)).joins
 
 
+@QUICK
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_gets_a_verdict_with_a_reason(first: str, second: str) -> None:
     assert type_pair(pair(first, second)).reason
