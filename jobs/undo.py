@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..memory_store import runs
@@ -31,6 +31,8 @@ UNDONE = "undone"
 _STATE = tuple(column.name for column in STATE)
 #: What a column is where nothing before the run has set it.
 _UNSET: dict[str, Any] = {"superseded_by": "", "valid_to": END_OF_TIME, "strength": 1.0}
+#: States of what something else has taken the place of.
+_REPLACED = ("superseded", "merged")
 #: Columns that a successor sets on what it takes the place of.
 _LINK = ("state", "superseded_by", "valid_to")
 
@@ -248,10 +250,21 @@ class _Memory:
             self.added_by, self.derived_from = by, list(row.get("derived_from") or ())
         if row.get("superseded_by"):
             self.links[row["seq"]] = row["superseded_by"]
+        if row["decision"] == "restore" and not by and row["state"] in _REPLACED:
+            self._back_to(row["state"], row["seq"])
+            return
         target = undoes.get(by, "") if row["decision"] == JOB else ""
         for name in _STATE:
             if row.get(name) is not None:
                 self.entries[name].append(Entry(row["seq"], by, row[name], target))
+
+    def _back_to(self, state: str, seq: int) -> None:
+        """A user brought it back to what it was before it went: whoever had said so then says so again."""
+        entries = self.entries["state"]
+        while entries and entries[-1].value != state:
+            entries.pop()
+        said = entries[-1] if entries else Entry(seq, "", state)
+        entries.append(replace(said, seq=seq))
 
     def value(self, column: str) -> Any:
         """What the fold says."""
@@ -262,7 +275,7 @@ class _Memory:
         """What the memory was before a successor that is gone took its place; nothing if none has."""
         successor = changes.get("superseded_by", self.value("superseded_by"))
         state = changes.get("state", self.value("state"))
-        if successor not in gone or state not in ("superseded", "merged"):
+        if successor not in gone or state not in _REPLACED:
             return {}
         by_gone = {seq for seq, named in self.links.items() if named in gone}
         values: Row = {}

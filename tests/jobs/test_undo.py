@@ -255,6 +255,21 @@ def test_a_memory_that_is_not_away_can_not_be_restored(memory: Memory) -> None:
         memory.restore(id_of(memory, "lamp"))
 
 
+def test_what_was_brought_back_under_its_successor_stands_by_itself_once_that_run_is_undone(
+    settings: Settings, clock: ManualClock, memory: Memory
+) -> None:
+    (kettle,) = [hit.id for hit in memory.search("kettle", subject="house") if "kettle" in hit.text]
+    name = run(settings, clock, adding("n1", "the kettle is new", replaces=kettle))
+    memory.forget(kettle)
+    assert memory.restore(kettle) == "superseded"
+    undone = take_back(settings, clock, name)
+    assert memory.explain(kettle).memory["state"] == "pending"
+    assert texts(memory) == {"the kettle leaks", "the lamp flickers", "the door squeaks"}
+    take_back(settings, clock, undone.run_id)
+    assert memory.explain(kettle).memory["superseded_by"] == "n1"
+    assert memory.explain(kettle).memory["state"] == "superseded"
+
+
 def test_what_had_a_successor_when_it_was_forgotten_has_it_still(memory: Memory) -> None:
     old = id_of(memory, "lamp")
     memory.update(old, "the lamp is mended")
