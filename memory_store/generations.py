@@ -184,9 +184,7 @@ def with_vectors(memories: pa.Table, embedder: Embedder, cache: VectorCache) -> 
     }
     cache.put(made)
     # Arrays, not lists: a Python float takes eight times the room of a number in a vector.
-    vectors: list[Any] = [
-        vector.values.to_numpy() if vector.is_valid else None for vector in memories.column("vector")
-    ]
+    vectors: list[Any] = [vector.values.to_numpy() if vector.is_valid else None for vector in memories.column("vector")]
     for place, text, vector in zip(missing, texts, found, strict=True):
         best = made.get(text) if vector is None else vector
         vectors[place] = best

@@ -1,4 +1,4 @@
-"""The faults that memory systems are known for: docs/faults.md names a test for each, and what no module owns is here."""
+"""Faults that memory systems are known for: docs/faults.md names tests of each, and what no module owns is here."""
 
 from __future__ import annotations
 

@@ -156,7 +156,11 @@ def test_signs_that_change_a_meaning_are_kept_in_comparison() -> None:
     ]
     for one, other in pairs:
         assert normal_text(one) != normal_text(other), (one, other)
-    for one, other in [("Likes tea.", "likes tea"), ("costs .5.", "costs .5"), ("He left. She stayed.", "he left she stayed")]:
+    for one, other in [
+        ("Likes tea.", "likes tea"),
+        ("costs .5.", "costs .5"),
+        ("He left. She stayed.", "he left she stayed"),
+    ]:
         assert normal_text(one) == normal_text(other), (one, other)
 
 
