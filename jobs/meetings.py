@@ -148,7 +148,8 @@ def _alike(namespace: str, row: Row) -> Filter:
 
 
 def _family(row: Row) -> str:
-    return FAMILIES.get(row["kind"], row["kind"])
+    kind = str(row["kind"])
+    return FAMILIES.get(kind, kind)
 
 
 def _matrix(rows: Sequence[Row], dim: int) -> npt.NDArray[np.float32]:
