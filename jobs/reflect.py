@@ -123,7 +123,8 @@ def reflect(
     In batch mode the run collects the batches that are over, sends what is new, and returns at once.
 
     Raises `UsageError` for a namespace that is not there, and when the lake, the store, Ray or the model's endpoint
-    fail; what was done until then is kept. A trace that fails is a row with its reason, and the next run tries it again.
+    fail; what was done until then is kept. A trace that fails is a row with its reason, and the next run tries it
+    again.
     """
     report = ReflectReport(runs.new_run_id(), is_paid=isinstance(reflector, PaidReflector))
     chosen = lake.chosen(namespaces)

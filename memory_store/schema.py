@@ -225,7 +225,7 @@ CREDIT = (
     _c("helped", "int", "of these, tasks that went clearly better than their kind does without it"),
     _c("neutral", "int", "of these, tasks that went about as their kind does"),
     _c("misled", "int", "of these, tasks that went clearly worse"),
-    _c("low", "real", "lower bound of what it adds to the success rate of its tasks, -1 to 1; null: nothing to compare"),
+    _c("low", "real", "lower bound of what it adds to the success rate of its tasks, -1 to 1; null: unknown"),
     _c("high", "real", "upper bound of the same"),
     _c("surely", "real", "the upper bound that quarantine asks for, which is surer"),
 )
