@@ -7,7 +7,27 @@ import sys
 import typer
 
 from ..memory_store.errors import HindlakeError, SettingsError, UsageError
-from . import calibrate, demo, eval_dedup, eval_recall, evals, ingest, prompts, purge, recall, review, run, run_maintain, run_nightly, run_passages, run_patterns, state, wiki, undo, write
+from . import (
+    calibrate,
+    demo,
+    eval_dedup,
+    eval_recall,
+    evals,
+    ingest,
+    prompts,
+    purge,
+    recall,
+    review,
+    run,
+    run_maintain,
+    run_nightly,
+    run_passages,
+    run_patterns,
+    state,
+    undo,
+    wiki,
+    write,
+)
 from .session import HomeOption, JsonOption, NamespaceOption, Shared
 
 app = typer.Typer(
@@ -37,7 +57,27 @@ def _shared(
     context.obj = Shared(home, namespace, json)
 
 
-for _room in (ingest, run, run_patterns, run_passages, run_maintain, run_nightly, recall, write, undo, purge, state, wiki, review, prompts, evals, eval_recall, eval_dedup, calibrate, demo):
+for _room in (
+    ingest,
+    run,
+    run_patterns,
+    run_passages,
+    run_maintain,
+    run_nightly,
+    recall,
+    write,
+    undo,
+    purge,
+    state,
+    wiki,
+    review,
+    prompts,
+    evals,
+    eval_recall,
+    eval_dedup,
+    calibrate,
+    demo,
+):
     _room.register(app)
 
 
