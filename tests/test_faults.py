@@ -133,12 +133,12 @@ def test_a_recorder_that_logs_on_and_on_takes_no_more_memory(settings: Settings)
                     task.user(f"message {number}")
                     task.outcome("success")
 
-        log(1500)
+        log(250)
         tracemalloc.start()
         try:
             before = tracemalloc.get_traced_memory()[0]
-            log(1500)
-            assert tracemalloc.get_traced_memory()[0] - before < 300_000
+            log(250)
+            assert tracemalloc.get_traced_memory()[0] - before < 150_000
         finally:
             tracemalloc.stop()
 

@@ -367,7 +367,7 @@ def run(examples: int, steps: int) -> None:
 
 
 def test_whatever_happens_the_store_is_the_fold_of_the_log_and_nothing_is_lost() -> None:
-    run(4, 12)
+    run(3, 10)
 
 
 @pytest.mark.slow
