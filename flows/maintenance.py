@@ -29,13 +29,14 @@ from ..memory_store.clock import Clock
 from ..memory_store.errors import HindlakeError
 from ..memory_store.lake import Lake
 from ..memory_store.settings import Settings
+from .pipeline import run_purge_sweep
 
 #: The steps of a night, in order: what waits is settled and compared first, so that all others see it; what outcomes
 #: and time say of memories comes before joining them, so that nothing is joined into what is about to go; what was
-#: joined confirms together.
-NIGHTLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "promote")
+#: joined confirms together. Last, what was purged before is looked for once more.
+NIGHTLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "promote", "sweep")
 #: Once a week what belongs together is composed as well, after what is said twice was joined.
-WEEKLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "merge", "promote")
+WEEKLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "merge", "promote", "sweep")
 
 #: Told what is done of a step: done, all.
 Progress = Callable[[int, int], None]
@@ -174,6 +175,23 @@ def _settle(
     return settle_and_fold(Lake.open(settings), settings, clock, namespaces=namespaces, progress=progress)
 
 
+def _sweep(
+    settings: Settings,
+    clock: Clock,
+    *,
+    version: str,
+    namespaces: Sequence[str] | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> DecideReport:
+    """Finish the purges whose last sweep is due; it decides nothing, so that a dry run of it is nothing."""
+    report = DecideReport("", "sweep")
+    if not dry_run:
+        for receipt in run_purge_sweep(settings, clock, namespaces=namespaces):
+            report.counts["swept" if receipt.sweep_due is None else "unfinished"] += 1
+    return report
+
+
 def _plain(job: Callable[..., DecideReport]) -> Step:
     """A job that has no progress to tell of and asks no model."""
 
@@ -201,6 +219,7 @@ def _step(name: str, reflector: Name, engine: Engine) -> Step:
         "dedup": partial(run_dedup, reflector=reflector, engine=engine),
         "merge": partial(run_merge, reflector=reflector, engine=engine),
         "promote": run_promote,
+        "sweep": _sweep,
     }
     return steps[name]
 

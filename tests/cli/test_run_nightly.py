@@ -40,7 +40,7 @@ def test_a_step_that_fails_is_told_and_the_exit_code_is_1(shell: Shell, monkeypa
     done = shell("run", "nightly")
     assert done.code == 1
     assert "dedup failed: StoreError: the disk is full" in done.out
-    assert "promote" in done.out.splitlines()[-1]
+    assert "sweep" in done.out.splitlines()[-1]
 
 
 def test_two_engines_at_once_are_wrong_usage(shell: Shell) -> None:
