@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from hindlake.memory_store.errors import UsageError
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.settings import Settings
 from review_home import keep, lesson
@@ -14,4 +17,5 @@ def test_the_sample_is_drawn_and_counts_are_all_that_is_told(settings: Settings,
     first = review_task.fn(settings.home, None, "2026-02", 1)
     assert first == {"namespaces": 1, "drawn": 1, "judged": 0}
     assert review_task.fn(settings.home, ["default"], "2026-02", 1) == first
-    assert review_task.fn(settings.home, ["other"], "2026-02", 1)["drawn"] == 0
+    with pytest.raises(UsageError, match="has no namespace other"):
+        review_task.fn(settings.home, ["other"], "2026-02", 1)
