@@ -17,6 +17,8 @@ def test_a_purge_wants_a_yes_and_gives_a_receipt(shell: Shell) -> None:
     assert (done.code, done.json["verified"], done.json["leftovers"]) == (0, True, [])
     assert text not in done.out
     assert [hit["id"] for hit in shell("search", "", "--json").json["hits"]] == [kept]
+    explained = shell("explain", id).out
+    assert (explained.splitlines()[0], "none: it was purged" in explained) == ("(purged)", True)
     assert shell("restore", id).code == 2
     again = shell("purge", id, "--yes", "--now")
     assert (again.code, "nothing left" in again.out) == (0, True)

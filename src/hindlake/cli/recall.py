@@ -137,9 +137,11 @@ def explain(
 
     def show() -> None:
         memory = found.memory
-        session.line(memory["text"] or "")
+        is_purged = any(step.decision == "purge" and step.verdict != "refused" for step in found.decisions)
+        session.line("(purged)" if is_purged else memory["text"] or "")
         until = "" if memory["valid_to"] in (None, END_OF_TIME) else f" until {memory['valid_to']:%Y-%m-%d %H:%M}"
-        session.line(f"  {memory['kind']}, {memory['state']}, holds since {memory['valid_from']:%Y-%m-%d %H:%M}{until}")
+        since = f"{memory['valid_from']:%Y-%m-%d %H:%M}"
+        session.line(f"  {memory['kind'] or 'memory'}, {memory['state']}, holds since {since}{until}")
         for name in _EXPLAINED:
             if memory.get(name):
                 session.line(f"  {name.replace('_', ' ')}: {memory[name]}")
@@ -152,7 +154,7 @@ def explain(
             session.line(f"    “{item.quote}”")
             session.line(f"    trace {item.trace_id}, event {item.event_id}")
         if not found.evidence:
-            session.line("  none: someone wrote it")
+            session.line("  none: it was purged" if is_purged else "  none: someone wrote it")
         if found.run is not None:
             session.line(f"run {found.run.run_id}, {found.run.job} {found.run.version} by {found.run.reflector}")
             session.line(f"  prompt {memory['prompt_hash'] or 'none: rules'}")
