@@ -9,10 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from ..memory_store.calibration import language_of_pair
 from ..memory_store.inbox import Row
@@ -23,6 +20,10 @@ from .neighbourhoods import split
 from .pairs import COLUMNS, FAMILIES, Judge, Verdict, type_pairs
 from .updates import slot_of
 from .wording import wording_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 #: Memories that the words of one bring to it, beside those that are near.
 _BY_WORDS = 10
@@ -117,6 +118,8 @@ def _nearest(
     tables: Tables, namespace: str, rows: Sequence[Row], others: Sequence[Row], vectors: npt.NDArray[np.float32]
 ) -> Iterator[Near]:
     """All memories of a subject that has few; of one that has more the nearest, and those that share words."""
+    import numpy as np
+
     if not others:
         return
     cosines = _matrix(rows, tables.dim) @ vectors.T
@@ -131,6 +134,8 @@ def _nearest(
 
 def _asked(tables: Tables, namespace: str, row: Row) -> Iterator[Near]:
     """What the vector leg and the words bring to a row of many."""
+    import numpy as np
+
     vector = np.array(_vector(row, tables.dim), np.float32)
     where, columns = _alike(namespace, row), [*COLUMNS, "vector"]
     legs = tables.vector_leg(vector, where, ALL_PAIRS, columns)
@@ -153,6 +158,8 @@ def _family(row: Row) -> str:
 
 
 def _matrix(rows: Sequence[Row], dim: int) -> npt.NDArray[np.float32]:
+    import numpy as np
+
     return np.array([_vector(row, dim) for row in rows], np.float32).reshape(len(rows), dim)
 
 

@@ -182,7 +182,7 @@ def _along(knots: Knots, cosine: npt.ArrayLike) -> Numbers:
     if not knots:
         return np.zeros_like(values)
     at, probability = zip(*knots, strict=True)
-    return np.where(np.isfinite(values), np.interp(np.nan_to_num(values), at, probability), 0.0)
+    return np.asarray(np.interp(np.nan_to_num(values), at, probability) * np.isfinite(values))
 
 
 def newest(lake: Lake, embedder: str) -> CalibrationFile | None:

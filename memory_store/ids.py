@@ -19,6 +19,16 @@ _lock = threading.Lock()
 _last = 0
 
 
+def _unlock() -> None:
+    """A child of a fork has its own lock: the thread that held its parent's is not there."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
+
 def _base32(number: int, length: int) -> str:
     return "".join([_ALPHABET[number >> shift & 31] for shift in range(5 * length - 5, -1, -5)])
 

@@ -45,7 +45,7 @@ def seq_at(log: pa.Table, at: datetime) -> int:
     if not log.num_rows:
         return 0
     by_then = pc.less_equal(log.column("at"), pa.scalar(as_utc(at), log.schema.field("at").type))
-    balance = np.cumsum(np.where(by_then.to_numpy(zero_copy_only=False), 1, -1))
+    balance = np.cumsum(2 * by_then.to_numpy(zero_copy_only=False).astype(np.int64) - 1)
     if balance.max() < 0:
         return 0
     last = log.num_rows - 1 - int(np.argmax(balance[::-1]))

@@ -232,7 +232,9 @@ class _Search:
         def floor(hit: Ranked) -> float:
             if is_mostly_cjk(known[hit.id]["text"] or "") != is_cjk:
                 return 0.0  # across scripts a cosine says which is nearer, not how near
-            return max(self.floor, lone_floor) if is_worded and _WORDED.isdisjoint(hit.legs) else self.floor
+            if not _WORDED.isdisjoint(hit.legs):
+                return 0.0  # among few memories a shared word scores next to nothing, and is one all the same
+            return max(self.floor, lone_floor) if is_worded else self.floor
 
         return [hit for hit in ranked if hit.relevance >= floor(hit)]
 

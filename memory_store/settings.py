@@ -178,7 +178,7 @@ class SearchSettings(_Section):
     candidates: int = Field(50, ge=1)
     #: Weight of the vector leg; the full-text leg has the rest
     vector_weight: float = Field(0.5, ge=0, le=1)
-    #: What is less relevant than this is not returned, if it is of the query's script; relevance goes from 0 to 1
+    #: What only meaning brings, in the script of the query, is not returned below this relevance, 0 to 1
     floor: float = Field(0.1, ge=0, le=1)
     #: The same for memories that share neither word nor name with the query where others do, if both are of one script
     lone_floor: float = Field(0.7, ge=0, le=1)

@@ -54,7 +54,7 @@ def _leaves(model: type[BaseModel], place: tuple[str, ...] = ()) -> list[tuple[s
 #: Settings that go from 0 to 1, and another value for each.
 _SHARES = {
     "complex_rate": 0.5, "detour_rate": 0.5, "downrank": 0.25, "idle_factor": 0.25, "quarantine_margin": 0.25,
-    "usefulness_weight": 0.25, "vector_weight": 0.25,
+    "usefulness_weight": 0.25, "vector_weight": 0.25, "batch_price": 0.25, "floor": 0.25, "lone_floor": 0.25,
 }  # fmt: skip
 
 
@@ -76,7 +76,14 @@ def test_every_setting_can_be_given_in_the_environment(place: tuple[str, ...], m
         expected = type(default)(default + 1000) if lower is None else lower
         monkeypatch.setenv(variable, str(expected))
     elif isinstance(default, str):
-        other = {"durable": "remote", "calls": "off", "fusion": "rrf", "reflector": "rules", "home": "/from-env"}
+        other = {
+            "durable": "remote",
+            "calls": "off",
+            "fusion": "rrf",
+            "reflector": "rules",
+            "home": "/from-env",
+            "mode": "batch",
+        }
         expected = other.get(place[-1], "from-env")
         monkeypatch.setenv(variable, str(expected))
     else:
