@@ -11,12 +11,8 @@ import typer
 
 from ..memory_store.clock import END_OF_TIME
 from ..memory_store.moments import moment_of
-from .session import HomeOption, JsonOption, NamespaceOption, Session
+from .session import AsOfOption, HomeOption, JsonOption, NamespaceOption, Session
 
-AsOf = Annotated[
-    str | None,
-    typer.Option("--as-of", metavar="WHEN", help="What was known then: an ISO date or time, or a log place."),
-]
 Values = Annotated[list[str] | None, typer.Option(help="Only these; may be given again.")]
 
 
@@ -48,7 +44,7 @@ def search(
     state: Annotated[list[str] | None, typer.Option(help="pending and active unless given.")] = None,
     since: Annotated[datetime | None, typer.Option(help="Holding since this time or later (UTC).")] = None,
     until: Annotated[datetime | None, typer.Option(help="Holding since before this time (UTC).")] = None,
-    as_of: AsOf = None,
+    as_of: AsOfOption = None,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
     json: JsonOption = False,
@@ -109,7 +105,7 @@ _EXPLAINED = (
 def explain(
     context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="Id of a memory, as search shows it.")],
-    as_of: AsOf = None,
+    as_of: AsOfOption = None,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
     json: JsonOption = False,

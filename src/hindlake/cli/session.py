@@ -26,6 +26,11 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object; what else there is to say goes to standard error.")
 ]
 
+AsOfOption = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="WHEN", help="What was known then: an ISO date or time, or a log place."),
+]
+
 
 @dataclass(frozen=True)
 class Shared:

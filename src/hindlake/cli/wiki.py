@@ -8,14 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
+from ..memory_store.as_of import past
 from ..memory_store.errors import UsageError
+from ..memory_store.moments import moment_of
 from ..memory_store.predicates import READABLE, Filter
 from ..memory_store.reader import Reader
 from ..memory_store.wiki import HEADINGS, Page, find, index, pages, render
-from .session import HomeOption, JsonOption, NamespaceOption, Session
+from .session import AsOfOption, HomeOption, JsonOption, NamespaceOption, Session
 
 #: More memories than a namespace has.
 _ALL = 2**31
+#: States of memories that did hold.
+_PAST = ("superseded", "merged")
 
 
 def register(app: typer.Typer) -> None:
@@ -29,6 +33,7 @@ def wiki(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write every page below DIR, as Markdown.")
     ] = None,
+    as_of: AsOfOption = None,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
     json: JsonOption = False,
@@ -41,11 +46,11 @@ def wiki(
     \b
     hindlake wiki
     hindlake wiki user:mei
+    hindlake wiki user:mei --as-of 2026-03-01
     hindlake wiki --out pages
     """
     session = Session(context, home, namespace, json)
-    reader = Reader(session.lake, session.settings, session.clock)
-    made = pages(_rows(reader, session, READABLE), _rows(reader, session, ("superseded", "merged")))
+    made = pages(*(_now(session) if as_of is None else _then(session, as_of)))
     if out is not None:
         for page in made:
             path = out / page.file
@@ -66,9 +71,20 @@ def wiki(
     session.answer({"pages": [_entry(page) for page in made]}, lambda: session.line(index(made).rstrip()))
 
 
-def _rows(reader: Reader, session: Session, states: tuple[str, ...]) -> list[Any]:
-    where = Filter(namespaces=(session.settings.namespace,), kinds=tuple(HEADINGS), states=states)
-    return [hit.row for hit in reader.search("", where, _ALL)]
+def _now(session: Session) -> tuple[list[Any], list[Any]]:
+    """Memories that hold, and those that did."""
+    reader = Reader(session.lake, session.settings, session.clock)
+    found = []
+    for states in (READABLE, _PAST):
+        where = Filter((session.settings.namespace,), kinds=tuple(HEADINGS), states=states)
+        found.append([hit.row for hit in reader.search("", where, _ALL)])
+    return found[0], found[1]
+
+
+def _then(session: Session, as_of: str) -> tuple[list[Any], list[Any]]:
+    """The same as it was known at a moment."""
+    rows = past(session.lake, session.settings.namespace, moment_of(as_of)).memories.to_pylist()
+    return [row for row in rows if row["state"] in READABLE], [row for row in rows if row["state"] in _PAST]
 
 
 def _entry(page: Page) -> dict[str, Any]:
