@@ -232,7 +232,7 @@ def killed(settings: Settings) -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait()
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(25, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("rounds", [1, pytest.param(25, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
 def test_a_run_that_is_killed_at_any_point_and_started_again_gives_the_same_store(
     settings: Settings, tmp_path: Path, killed: list[subprocess.Popen[bytes]], rounds: int
 ) -> None:
