@@ -10,19 +10,7 @@ from typing import Any
 
 from ..memory_store.errors import BudgetExceeded
 from ..memory_store.settings import ModelSettings
-
-
-def estimate_tokens(text: str) -> int:
-    """Tokens that a text is at most likely to be: three ASCII characters a token, one token any other character.
-
-    Prose has some four characters a token, so that a forecast is rather too high; `Budget` raises it further when a
-    model counts more.
-
-    >>> estimate_tokens("abcdef"), estimate_tokens("支付超时")
-    (2, 4)
-    """
-    ascii_length = len(text.encode("ascii", "ignore"))
-    return math.ceil(ascii_length / 3) + len(text) - ascii_length
+from ..memory_store.tokens import estimate_tokens as estimate_tokens
 
 
 @dataclass(frozen=True)
