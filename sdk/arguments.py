@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
+from ..memory_store.clock import as_utc
 from ..memory_store.errors import UsageError
+from ..memory_store.predicates import READABLE, Filter
+
+#: Kinds that a search returns unless it names others (R5): all but episodes.
+DEFAULT_KINDS: tuple[str, ...] = ("experience", "fact", "preference", "rule")
+#: Give this as `subject` to search the memories of every subject, as an operator does and an agent should not.
+ANY_SUBJECT = "*"
+STATES = ("pending", "active", "superseded", "merged", "archived", "deleted", "quarantined")
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -37,3 +46,37 @@ def known(values: tuple[str, ...] | None, allowed: tuple[str, ...], what: str) -
         if value not in allowed:
             raise UsageError(f"there is no {what} {value!r}: take one of {', '.join(allowed)}")
     return values
+
+
+def filter_of(
+    namespace: str,
+    *,
+    kinds: Sequence[str] | None = None,
+    subject: str | Sequence[str] | None = None,
+    task_type: str | Sequence[str] | None = None,
+    tool: str | Sequence[str] | None = None,
+    outcome: str | Sequence[str] | None = None,
+    error_code: str | Sequence[str] | None = None,
+    agent_role: str | Sequence[str] | None = None,
+    entities: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+    states: Sequence[str] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Filter:
+    """What a search was asked to keep to, as a filter. Raises `UsageError` for what can't be meant."""
+    return Filter(
+        namespaces=(namespace,),
+        kinds=known(many(kinds), ("episode", "passage", *DEFAULT_KINDS), "kind") or DEFAULT_KINDS,
+        states=known(many(states), STATES, "state") or READABLE,
+        subjects=None if subject == ANY_SUBJECT else many(subject) or (),
+        task_types=many(task_type),
+        tools=many(tool),
+        outcomes=many(outcome),
+        error_codes=many(error_code),
+        agent_roles=many(agent_role),
+        entities=many(entities),
+        tags=many(tags),
+        since=None if since is None else as_utc(since),
+        until=None if until is None else as_utc(until),
+    )

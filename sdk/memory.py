@@ -7,13 +7,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ..memory_store.as_of import past, search_past
 from ..memory_store.clock import END_OF_TIME, Clock, SystemClock, as_utc
 from ..memory_store.errors import EmbedderError, UnknownMemory, UsageError
-from ..memory_store.explain import Explanation
-from ..memory_store.explain import explain as explain_memory
 from ..memory_store.generations import ensure, fold_to_head, open_tables
 from ..memory_store.ids import derive_id, sortable_id
 from ..memory_store.inbox import Row, write_user_act
@@ -21,29 +19,26 @@ from ..memory_store.lake import Lake
 from ..memory_store.log import settle
 from ..memory_store.masking import Mask
 from ..memory_store.moments import Moment
-from ..memory_store.predicates import READABLE, Filter
+from ..memory_store.predicates import Filter
 from ..memory_store.reader import Reader
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.vectors import embed_rows
-from .arguments import given, known, many, stored
+from .arguments import ANY_SUBJECT, DEFAULT_KINDS, filter_of, given, known, many, stored
 from .context import PROMPT_TOKENS, Context, Source
 from .gather import gather
 from .hits import Hit, hit_of
+from .looking import Looking
 from .read_log import ReadLog
 from .working import Turn
 
 Kind = Literal["experience", "fact", "preference", "rule"]
-#: Kinds that a search returns unless it names others (R5): all but episodes.
-DEFAULT_KINDS: tuple[str, ...] = get_args(Kind)
-#: Give this as `subject` to search the memories of every subject, as an operator does and an agent should not.
-ANY_SUBJECT = "*"
 #: Longest text of a memory, in characters.
 MAX_TEXT = 20_000
 #: After this many writes of one process the inbox is settled and folded, in the background.
 SETTLE_WRITES = 256
 
 
-class Memory:
+class Memory(Looking):
     """The memories of one namespace. Safe to share between threads; make a new one after a fork.
 
     What `remember` returned for is found by the next search in any process, before any job has run.
@@ -214,21 +209,11 @@ class Memory:
         """
         if limit < 1:
             raise UsageError(f"limit is {limit}: ask for at least one")
-        where = Filter(
-            namespaces=(self.namespace,),
-            kinds=known(many(kinds), ("episode", "passage", *DEFAULT_KINDS), "kind") or DEFAULT_KINDS,
-            states=known(many(states), _STATES, "state") or READABLE,
-            subjects=None if subject == ANY_SUBJECT else many(subject) or (),
-            task_types=many(task_type),
-            tools=many(tool),
-            outcomes=many(outcome),
-            error_codes=many(error_code),
-            agent_roles=many(agent_role),
-            entities=many(entities),
-            tags=many(tags),
-            since=None if since is None else as_utc(since),
-            until=None if until is None else as_utc(until),
-        )
+        where = filter_of(
+            self.namespace, kinds=kinds, subject=subject, task_type=task_type, tool=tool, outcome=outcome,
+            error_code=error_code, agent_role=agent_role, entities=entities, tags=tags, states=states, since=since,
+            until=until,
+        )  # fmt: skip
         if as_of is not None:
             then = [past(self._lake, self.namespace, as_of)]
             embedder, how = self._reader.embedder(), self.settings.search
@@ -304,18 +289,6 @@ class Memory:
             "", kinds=["episode"], subject=subject, since=self._clock.now() - window, limit=limit
         )  # fmt: skip
 
-    def count_purged(self, as_of: Moment) -> int:
-        """Memories that were readable at a moment and were purged since: a search as of then can't show them."""
-        purged = past(self._lake, self.namespace, as_of).purged
-        return sum(count for state, count in purged.items() if state in READABLE)
-
-    def explain(self, id: str, as_of: Moment | None = None) -> Explanation:
-        """Why a memory is there: evidence with the events quoted, run, decisions so far, or until a moment.
-
-        Raises `UnknownMemory`.
-        """
-        return explain_memory(self._lake, self.namespace, id, as_of)
-
     def _row(
         self,
         text: str,
@@ -389,7 +362,6 @@ class Memory:
 
 
 _SPEAKERS = ("user", "agent", "tool", "web", "reflection")
-_STATES = ("pending", "active", "superseded", "merged", "archived", "deleted", "quarantined")
 #: States of memories that can be restored.
 _AWAY = ("deleted", "archived", "quarantined")
 _CARRIED = (

@@ -57,7 +57,8 @@ def search(
     hindlake search "budget" --subject user:42 --kind fact --kind preference
     hindlake search "budget" --subject user:42 --as-of 2026-03-01
     """
-    from ..sdk.memory import ANY_SUBJECT, Memory
+    from ..sdk.arguments import ANY_SUBJECT
+    from ..sdk.memory import Memory
 
     session = Session(context, home, namespace, json)
     moment = None if as_of is None else moment_of(as_of)
