@@ -29,8 +29,9 @@ import io
 import random
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
@@ -250,11 +251,15 @@ class Lake:
                 yield paths[0], only
             return
         with ThreadPoolExecutor(_READERS) as pool:
-            for start in range(0, len(paths), 256):
-                some = paths[start : start + 256]
-                for path, rows in zip(some, pool.map(read, some), strict=True):
-                    if rows is not None:
-                        yield path, rows
+            # No more are fetched than wait to be taken: a file may be big.
+            ahead: deque[tuple[str, Future[pa.Table | None]]] = deque()
+            for path in [*paths, *[""] * _READERS]:
+                if path:
+                    ahead.append((path, pool.submit(read, path)))
+                if ahead and (len(ahead) > _READERS or not path):
+                    done, fetched = ahead.popleft()
+                    if (rows := fetched.result()) is not None:
+                        yield done, rows
 
     def sync(self, paths: Iterable[str]) -> None:
         """Force files to the disk, so that they survive a power cut. An object store has done so already."""
