@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..memory_store.clock import Clock, as_utc
 from ..memory_store.lake import Lake
 from ..memory_store.ranking import decayed
+from ..memory_store.schema import ALIAS
 from ..memory_store.settings import RetentionPolicy, Settings
 from ..memory_store.touches import restored_at
 from ..memory_store.usage import first_read, heirs, inherited, read_usage
@@ -73,7 +74,7 @@ def rule(view: View, *, write: bool) -> Iterator[Decided]:
     last = usage.group_by("id").aggregate([("last_at", "max")])
     read_at = dict(zip(last.column("id").to_pylist(), last.column("last_at_max").to_pylist(), strict=True))
     touches = Touches(read_at, first_read(view.lake, view.namespace))
-    yield from _decided(view, view.memories(COLUMNS, states=("active",)), touches)
+    yield from _decided(view, view.memories(COLUMNS, states=("active",), not_kinds=(ALIAS,)), touches)
 
 
 def _decided(view: View, memories: pa.Table, touches: Touches) -> Iterator[Decided]:

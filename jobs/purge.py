@@ -32,6 +32,7 @@ from ..memory_store.log import read_keys, settle
 from ..memory_store.pieces import Pieces
 from ..memory_store.purged import Purge, blocked, purges, receipt_path, write_purge, write_receipt
 from ..memory_store.reads import roll_reads
+from ..memory_store.schema import ADDING
 from ..memory_store.settings import Settings
 from ..memory_store.spool import home_label, roll_segments, waiting
 from ..memory_store.store_files import generation_folders, remove_generation
@@ -197,8 +198,8 @@ def _decide(lake: Lake, clock: Clock, plan: Plan) -> None:
     gone: set[str] = set()
     for keys in read_keys(lake, namespace):
         for known in keys.select(["id", "decision", "verdict"]).to_pylist():
-            if known["verdict"] == "accepted" and known["decision"] in ("add", "purge"):
-                (added if known["decision"] == "add" else gone).add(known["id"])
+            if known["verdict"] == "accepted" and known["decision"] in (*ADDING, "purge"):
+                (gone if known["decision"] == "purge" else added).add(known["id"])
     for id in purge.ids:
         if id in added - gone:
             act = derive_id(namespace, "act", "purge", purge.purge_id, id)

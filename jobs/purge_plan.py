@@ -13,7 +13,7 @@ from ..memory_store.lake import Lake
 from ..memory_store.log import read_log
 from ..memory_store.pieces import WINDOW, Pieces, is_telling, plain, strings
 from ..memory_store.purged import Blocked, Purge
-from ..memory_store.schema import conform
+from ..memory_store.schema import ADDING, ALIAS, conform
 from ..memory_store.settings import Settings
 from ..memory_store.store_files import generation_folders
 from ..memory_store.traces import read_trace_files, scan_events
@@ -100,10 +100,10 @@ def _memories(lake: Lake, namespace: str) -> tuple[dict[str, Row], set[str]]:
     rows = read_log(lake, namespace, 0, _COLUMNS).to_pylist()
     for _, waiting in lake.read_tables(inbox_paths(lake, namespace, user_only=True)):
         rows += conform(waiting, "log").select(_COLUMNS).to_pylist()
-    for row in sorted(rows, key=lambda row: row["decision"] != "add"):  # in the inbox, acts lie in no order
+    for row in sorted(rows, key=lambda row: row["decision"] not in ADDING):  # in the inbox, acts lie in no order
         if row["decision"] == "purge" and row["verdict"] != "refused":
             gone.add(row["id"])
-        if row["decision"] in ("add", "refuse") or row["verdict"] == "refused":
+        if row["decision"] in (*ADDING, "refuse") or row["verdict"] == "refused":
             # A refused candidate says something too; a memory of the same id says it first.
             known = memories.setdefault(row["id"], row)
             if known["text"] is None:
@@ -172,7 +172,10 @@ def _rest(
     for row in others:
         if asked.rests_on_it_alone(row["evidence"]):
             more[row["id"]] = "rests on nothing else"
-        for parent in row["derived_from"] or ():
+        parents = row["derived_from"] or ()
+        if row["kind"] == ALIAS and parents and chosen.keys() >= set(parents):
+            more[row["id"]] = "was learned from nothing else"
+        for parent in parents:
             if (
                 parent in chosen
                 and memories[parent]["state"] == "merged"

@@ -17,7 +17,7 @@ from ..memory_store.errors import UsageError
 from ..memory_store.inbox import Row
 from ..memory_store.lake import Lake
 from ..memory_store.log import read_log
-from ..memory_store.schema import STATE
+from ..memory_store.schema import ADDING, STATE
 from ..memory_store.settings import Settings
 from .decide import Decided, View, decide
 
@@ -141,7 +141,7 @@ def _history(view: View, run: str) -> tuple[list[Row], dict[str, str]]:
         pc.and_(pc.equal(log.column("verdict"), "accepted"), pc.not_equal(log.column("decision"), "refuse"))
     )
     mine = log.filter(pc.equal(pc.fill_null(log.column("run"), ""), run))
-    added = mine.filter(pc.equal(mine.column("decision"), "add")).column("id").combine_chunks()
+    added = mine.filter(pc.is_in(mine.column("decision"), value_set=pa.array(ADDING))).column("id").combine_chunks()
     linked = log.filter(pc.is_in(log.column("superseded_by"), value_set=added)).column("id")
     ids = pa.array({*mine.column("id").to_pylist(), *linked.to_pylist(), *_derived(log, added)}, pa.string())
     rows = log.filter(pc.is_in(log.column("id"), value_set=ids)).to_pylist()
@@ -246,7 +246,7 @@ class _Memory:
 
     def take(self, row: Row, undoes: Mapping[str, str]) -> None:
         by = row.get("run") or ""
-        if row["decision"] == "add":
+        if row["decision"] in ADDING and self.added_by is None:  # an alias may be said again
             self.added_by, self.derived_from = by, list(row.get("derived_from") or ())
         if row.get("superseded_by"):
             self.links[row["seq"]] = row["superseded_by"]

@@ -13,7 +13,7 @@ from .lake import Lake
 from .log import read_log
 from .moments import Moment, seq_at
 from .runs import Run, read_run
-from .schema import CONTENT, LOG, STATE, conform
+from .schema import ADDING, CONTENT, LOG, STATE, conform
 from .traces import read_traces
 
 if TYPE_CHECKING:
@@ -95,11 +95,11 @@ def explain(lake: Lake, namespace: str, id: str, as_of: Moment | None = None) ->
         mine = rows.filter(pc.equal(rows.column("id"), id)).to_pylist()
         if not mine:
             raise UnknownMemory(f"memory {id} was not known then: it came later")
-    mine.sort(key=lambda row: row["decision"] != "add")  # in the inbox, acts lie in the order of their names
+    mine.sort(key=lambda row: row["decision"] not in ADDING)  # in the inbox, acts lie in the order of their names
     if is_purged:
         mine = [{**row, **dict.fromkeys(_CONTENT), "evidence": None, "reason": ""} for row in mine]
     decisions = _decisions(mine)
-    first = next((row for row in mine if row["decision"] in ("add", "refuse")), mine[0])
+    first = next((row for row in mine if row["decision"] in (*ADDING, "refuse")), mine[0])
     memory = {name: first[name] for name in _CONTENT}
     for row in mine:
         if row["verdict"] != "refused":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .errors import MissingExtra
 from .purged import without_content
-from .schema import CONTENT, STATE, arrow_schema
+from .schema import ADDING, CONTENT, STATE, arrow_schema
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,7 +35,7 @@ def fold(namespace: str, rows: pa.Table, base: pa.Table | None = None) -> pa.Tab
     schema = arrow_schema("memories")
     if base is None:
         base = schema.empty_table()
-    adds = accepted.filter(pc.equal(accepted.column("decision"), "add"))
+    adds = accepted.filter(pc.is_in(accepted.column("decision"), value_set=pa.array(ADDING)))
     adds = adds.append_column("added_seq", adds.column("seq")).append_column("added_at", adds.column("at"))
     fresh = adds.filter(pc.invert(pc.is_in(adds.column("id"), value_set=pc.unique(base.column("id")))))
     content = pa.concat_tables([base.select(["id", *_ADDED]), fresh.select(["id", *_ADDED])])

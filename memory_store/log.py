@@ -17,7 +17,7 @@ from .errors import LakeError
 from .inbox import inbox_paths
 from .lake import Lake, namespace_path
 from .purged import Blocked, blocked, without_content
-from .schema import STATE, arrow_schema, conform
+from .schema import ADDING, STATE, arrow_schema, conform
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ KEYS = ["act", "seq", "run", "id", "decision", "verdict", *_STATE]
 #: Files of the log whose keys are kept together in one file of `log-keys`.
 KEY_BLOCK = 64
 #: Decisions that are about no memory that must exist.
-_FREE = {"add", "refuse", "alias", "cool"}
+_FREE = {*ADDING, "refuse", "cool"}
 
 
 def log_path(namespace: str, number: int) -> str:
@@ -264,7 +264,7 @@ class _Known:
         """Take an accepted row into account."""
         if row["decision"] == "activate":
             self.activated[row["run"] or ""] = seq
-        if row["decision"] == "add":
+        if row["decision"] in ADDING:
             self.added.add(row["id"])
         elif row["decision"] == "purge":
             self.purged.add(row["id"])
@@ -302,14 +302,14 @@ def _in_order(by_act: dict[str, list[int]], rows: list[dict[str, Any]], known: s
     """Acts in the order found, but for one that rests on what another adds: it comes after that, whatever its name."""
     adder: dict[str, str] = {}
     for row in rows:
-        if row["decision"] == "add" and row["id"] not in known:
+        if row["decision"] in ADDING and row["id"] not in known:
             adder.setdefault(row["id"], row["act"])
     ordered: dict[str, None] = {}
     for act in by_act:
         waiting = [act]
         while waiting:
             some = [rows[place] for place in by_act[waiting[-1]]]
-            own = {row["id"] for row in some if row["decision"] == "add"}
+            own = {row["id"] for row in some if row["decision"] in ADDING}
             needs = {adder[row["id"]] for row in some if row["id"] in adder and row["id"] not in own}
             if missing := sorted(needs.difference(ordered, waiting)):
                 waiting += missing
@@ -320,13 +320,13 @@ def _in_order(by_act: dict[str, list[int]], rows: list[dict[str, Any]], known: s
 
 def _objection(rows: Sequence[dict[str, Any]], known: _Known) -> str:
     """Why an act must be refused as a whole; empty if nothing speaks against it."""
-    own = {row["id"] for row in rows if row["decision"] == "add"}
+    own = {row["id"] for row in rows if row["decision"] in ADDING}
     for row in rows:
         decision, id, read_to = row["decision"], row["id"], row["read_to"]
-        if id in known.purged or (decision == "add" and id in known.blocked.ids):
+        if id in known.purged or (decision in ADDING and id in known.blocked.ids):
             known.unsayable.add(row["act"])
             return f"{id} was purged"
-        if decision in ("add", "refuse") and known.blocked.rests_on_it_alone(row["evidence"]):
+        if decision in (*ADDING, "refuse") and known.blocked.rests_on_it_alone(row["evidence"]):
             known.unsayable.add(row["act"])
             return f"what {id} rests on was purged"
         if decision == "add" and id in known.added:
@@ -335,7 +335,8 @@ def _objection(rows: Sequence[dict[str, Any]], known: _Known) -> str:
             return f"{id} does not exist"
         if read_to is None:
             continue
-        if decision not in _FREE and (late := known.late(row)):
+        # An alias may be said again, unless somebody has said otherwise since.
+        if (decision not in _FREE or decision == "alias") and (late := known.late(row)):
             return f"{', '.join(late)} of {id} changed after the proposer had read"
         if decision == "activate" and known.overtaken(row):
             return f"another run made memories active after the proposer of {id} had read"

@@ -76,7 +76,7 @@ EVENTS = (
 
 #: What a memory is, set once by the decision `add` and never changed.
 CONTENT = (
-    _c("kind", "text", "episode · experience · fact · preference · rule"),
+    _c("kind", "text", "episode · experience · fact · preference · rule; alias: two names of one thing, no memory"),
     _c("text", "text", "the memory itself; never changes"),
     _c("subject", "text", "whom it is about; empty: shared"),
     _c("entities", "texts", "names of things that it mentions"),
@@ -136,6 +136,11 @@ ENVELOPE = (
     _c("verdict", "text", "accepted · refused; null until settled"),
     _c("reason", "text", "why it was decided, or why it was refused"),
 )
+
+#: Decisions that say what a row of the store is; the others change it.
+ADDING = ("add", "alias")
+#: Kind of what the decision `alias` adds: two names of one thing, which are no memory and are never returned.
+ALIAS = "alias"
 
 #: A row of the inbox or of the log.
 LOG = ENVELOPE + CONTENT + STATE
