@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Literal
 
@@ -9,6 +10,9 @@ import msgspec
 
 from .ids import sortable_id
 from .lake import Lake, namespace_path
+
+#: Files read at once.
+_READERS = 8
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -67,6 +71,13 @@ def last_runs(lake: Lake, namespace: str, limit: int = 5) -> list[Run]:
     """The newest runs of a namespace, newest first."""
     paths = lake.names(namespace_path(namespace, "runs"))[-limit:]
     return [msgspec.json.decode(lake.get(path), type=Run) for path in reversed(paths)]
+
+
+def all_runs(lake: Lake, namespace: str) -> list[Run]:
+    """Every run of a namespace, oldest first."""
+    paths = lake.names(namespace_path(namespace, "runs"))
+    with ThreadPoolExecutor(_READERS) as pool:
+        return [msgspec.json.decode(data, type=Run) for data in pool.map(lake.get, paths)]
 
 
 def _path(namespace: str, run_id: str) -> str:

@@ -37,15 +37,16 @@ def trace_paths(lake: Lake, namespace: str) -> list[str]:
     return lake.names(namespace_path(namespace, "traces"))
 
 
-def read_trace_files(lake: Lake, namespace: str, columns: list[str]) -> Iterator[tuple[str, pa.Table]]:
+def read_trace_files(lake: Lake, namespace: str, columns: list[str], day: str = "") -> Iterator[tuple[str, pa.Table]]:
     """Some columns of every file of events, while compaction may be going on: no event is missed, some come twice.
 
-    A file that was listed and is gone has been replaced by one that was written before; so what is gone makes this
-    list again, and read what is new.
+    With `day`, as 2026-03-01, only of what happened on that day. A file that was listed and is gone has been replaced
+    by one that was written before; so what is gone makes this list again, and read what is new.
     """
     seen: set[str] = set()
     while True:
-        fresh = [path for path in trace_paths(lake, namespace) if path not in seen]
+        listed = lake.names(namespace_path(namespace, "traces", f"day={day}")) if day else trace_paths(lake, namespace)
+        fresh = [path for path in listed if path not in seen]
         seen.update(fresh)
         read = 0
         for path, rows in lake.read_tables(fresh, columns):
@@ -59,10 +60,9 @@ def read_trace_files(lake: Lake, namespace: str, columns: list[str]) -> Iterator
 PATH = "path"
 
 
-def scan_events(lake: Lake, namespace: str, columns: list[str]) -> pa.Table:
-    """Some columns of every event of a namespace, each event once. `trace_id` and `event_id` are always there.
-
-    The column `PATH` may be asked for too.
+def scan_events(lake: Lake, namespace: str, columns: list[str], day: str = "") -> pa.Table:
+    """Some columns of every event of a namespace, or of one of its days, each event once. `trace_id` and `event_id`
+    are always there. The column `PATH` may be asked for too.
     """
     import pyarrow as pa
 
@@ -74,7 +74,7 @@ def scan_events(lake: Lake, namespace: str, columns: list[str]) -> pa.Table:
     )
     stored = [name for name in wanted if name != PATH]
     tables = []
-    for path, rows in read_trace_files(lake, namespace, stored):
+    for path, rows in read_trace_files(lake, namespace, stored, day):
         named = rows.append_column(PATH, pa.array([path] * rows.num_rows, pa.string())) if PATH in wanted else rows
         tables.append(
             pa.Table.from_arrays(
