@@ -31,7 +31,7 @@ DIM = 384
 NAMESPACE = "default"
 NOW = datetime(2026, 6, 1, 3, tzinfo=UTC)
 #: Rows of one file of the history.
-FILE_ROWS = 20_000
+FILE_ROWS = 5_000
 KINDS = ("fact", "preference", "rule", "experience", "episode")
 WORDS = [
     first + middle + last

@@ -7,7 +7,7 @@ now, so a run that is killed and started again goes on where it stopped, and a s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -143,10 +143,7 @@ def _decide_one(
             runs.write_run(lake, record)
         view = View(lake, settings, tables, embedder, namespace, clock.now(), read_to)
         refused = 0
-        for decided in rule(view):
-            if attempt == 0:
-                counts.update(decided.counts)
-            acts = [_act(view, record, rows, clock.now()) for rows in decided.acts if rows]
+        for acts in _portions(view, record, rule, clock, counts if attempt == 0 else Counter()):
             decisions += [row for rows in acts for row in rows]
             verdicts = {} if dry_run else propose(lake, namespace, acts, read_to)
             taken = [rows for rows in acts if rows[0]["act"] not in verdicts]
@@ -160,6 +157,26 @@ def _decide_one(
         fold_to_head(lake, tables, namespace, embedder)
         tables.index()
     return counts
+
+
+def _portions(
+    view: View, record: runs.Run, rule: Rule, clock: Clock, counts: Counter[str]
+) -> Iterator[list[list[Row]]]:
+    """The acts of a rule, `FILE_ROWS` rows at a time, since proposing looks at the whole log. It counts what the rule
+    counts.
+    """
+    acts: list[list[Row]] = []
+    size = 0
+    for decided in rule(view):
+        counts.update(decided.counts)
+        for rows in decided.acts:
+            if rows:
+                acts.append(_act(view, record, rows, clock.now()))
+                size += len(rows)
+            if size >= FILE_ROWS:
+                yield acts
+                acts, size = [], 0
+    yield acts
 
 
 def _act(view: View, record: runs.Run, rows: list[Row], at: datetime) -> list[Row]:
@@ -180,8 +197,11 @@ def propose(lake: Lake, namespace: str, acts: Sequence[list[Row]], read_to: int)
             some = []
         some += rows
     write_proposals(lake, namespace, some)
-    settle(lake, namespace)
+    settled = settle(lake, namespace)
     mine = {rows[0]["act"] for rows in acts}
+    if mine <= settled.refused.keys() | set(settled.accepted):
+        return {act: reason for act, reason in settled.refused.items() if act in mine}
+    # Another process settled some of them.
     logged = read_log(lake, namespace, read_to, ["act", "verdict", "reason"])
     return {
         row["act"]: row["reason"] for row in logged.to_pylist() if row["verdict"] == "refused" and row["act"] in mine

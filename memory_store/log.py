@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 from .errors import LakeError
 from .inbox import inbox_paths
 from .lake import Lake, namespace_path
+from .placed import Placed
 from .purged import Blocked, blocked, without_content
 from .schema import ADDING, STATE, arrow_schema, conform
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Inbox files that one settle takes; more are taken by the next.
+#: Inbox files whose acts come to lie in one file of the log.
 SETTLE_FILES = 1000
+#: Rows of the inbox that are held at once, unless one file has more, and compared with the log together.
+SETTLE_ROWS = 20_000
 
 _STATE = tuple(column.name for column in STATE)
 #: Columns that say what a row of the log is about and what it sets.
@@ -85,8 +88,8 @@ def read_log(lake: Lake, namespace: str, after_seq: int = 0, columns: list[str] 
     return whole.select(schema.names).cast(schema) if wanted else conform(whole, "log")
 
 
-def read_keys(lake: Lake, namespace: str) -> Iterator[pa.Table]:
-    """What each row of the log is about and what it sets (the columns `KEYS`), in order, in few reads.
+def read_keys(lake: Lake, namespace: str, columns: Sequence[str] = tuple(KEYS)) -> Iterator[pa.Table]:
+    """What each row of the log is about and what it sets (some of the columns `KEYS`), in order, in few reads.
 
     The keys of every `KEY_BLOCK` files of the log are kept in one file, which whoever misses it first makes: the same
     bytes whoever does, and nothing but a shortcut.
@@ -102,8 +105,11 @@ def read_keys(lake: Lake, namespace: str) -> Iterator[pa.Table]:
         if block not in kept:
             tables = [rows.select(KEYS) for _, rows in lake.read_tables(paths[end - KEY_BLOCK : end], KEYS)]
             lake.create_table(block, pa.concat_tables(tables))
-    for _, rows in lake.read_tables([*blocks, *paths[len(blocks) * KEY_BLOCK :]], KEYS):
-        yield rows.select(KEYS)
+    names = list(columns)
+    for block in blocks:  # one by one: they are big
+        yield lake.read_table(block, names).select(names)
+    for _, rows in lake.read_tables(paths[len(blocks) * KEY_BLOCK :], names):
+        yield rows.select(names)
 
 
 def head(lake: Lake, namespace: str) -> tuple[int, int]:
@@ -152,42 +158,77 @@ def settle(lake: Lake, namespace: str) -> SettleReport:
     # User acts first, so that what a user said wins over what a run proposes in the same breath.
     waiting = sorted(inbox_paths(lake, namespace), key=lambda path: (not path.rsplit("/", 1)[1].startswith("u-"), path))
     report = SettleReport(seq=head(lake, namespace)[1])
-    for start in range(0, len(waiting), SETTLE_FILES):
-        some = waiting[start : start + SETTLE_FILES]
-        while (step := _settle_once(lake, namespace, some)) is None:
-            pass
-        report.add(step)
+    placed = Placed()
+    for files in _portions(lake, waiting, report.damaged):
+        while files := _settle_some(lake, namespace, files, placed, report):
+            pass  # another settler took a number: what it wrote is read, and the rest is compared anew
     return report
 
 
-def _settle_once(lake: Lake, namespace: str, paths: list[str]) -> SettleReport | None:
-    """Settle some files of the inbox; None if another settler took the number."""
+_Files = list[tuple[str, "pa.Table"]]
+
+
+def _portions(lake: Lake, paths: list[str], damaged: list[str]) -> Iterator[_Files]:
+    """Files of the inbox with their rows, about `SETTLE_ROWS` rows at a time."""
+    files: _Files = []
+    size = 0
+    for path, rows in lake.read_tables(paths, damaged=damaged):
+        files.append((path, conform(rows, "log")))
+        size += rows.num_rows
+        if size >= SETTLE_ROWS:
+            yield _adds_first(files)
+            files, size = [], 0
+    if files:
+        yield _adds_first(files)
+
+
+def _adds_first(files: _Files) -> _Files:
+    """Files of users in which all rows add before those that change, since they come to lie in several of the log."""
+
+    def late(file: tuple[str, pa.Table]) -> int:
+        path, rows = file
+        return 2 * ("/p-" in path) + (not set(rows.column("decision").unique().to_pylist()) <= set(ADDING))
+
+    return sorted(files, key=late) if len(files) > SETTLE_FILES else files
+
+
+def _settle_some(lake: Lake, namespace: str, files: _Files, placed: Placed, report: SettleReport) -> _Files:
+    """Settle files, `SETTLE_FILES` to a file of the log; return those that are left if another settler came between."""
     import pyarrow as pa
 
     number, seq = head(lake, namespace)
-    report = SettleReport(seq=seq)
-    found = list(lake.read_tables(paths, damaged=report.damaged))
-    if not found:
-        return report
-    inbox = pa.concat_tables([conform(rows, "log") for _, rows in found])
-    known = _Known(lake, namespace, inbox)
+    known = _Known(lake, namespace, pa.concat_tables([rows.select(["id", "act"]) for _, rows in files]), placed)
+    for start in range(0, len(files), SETTLE_FILES):
+        some = files[start : start + SETTLE_FILES]
+        step = SettleReport(seq=seq)
+        rows = _settled(known, pa.concat_tables([rows for _, rows in some]), seq, step)
+        if rows.num_rows:
+            if not lake.create_table(log_path(namespace, number + 1), rows):
+                return files[start:]
+            known.keep()
+            number, seq = number + 1, seq + rows.num_rows
+            step.seq = seq
+        lake.delete(path for path, _ in some)
+        report.add(step)
+    return []
+
+
+def _settled(known: _Known, inbox: pa.Table, seq: int, report: SettleReport) -> pa.Table:
+    """Rows of the inbox as they come into the log after a place, with their verdicts, those that are there left out."""
+    import pyarrow as pa
+
     verdicts, order = _judge(known, inbox, seq, report)
-    if order:
-        rows = inbox.take(pa.array(order, pa.int64()))
-        acts = rows.column("act").to_pylist()
-        numbers = pa.array(range(seq + 1, seq + 1 + len(order)), pa.int64())
-        said = rows.column("reason").to_pylist()
-        reasons = [verdicts[act] or reason or "" for act, reason in zip(acts, said, strict=True)]
-        rows = _with(rows, "seq", numbers)
-        rows = _with(rows, "verdict", pa.array(["refused" if verdicts[act] else "accepted" for act in acts]))
-        # What is refused because it was purged must not lie in the log all the same.
-        rows = without_content(rows, pa.array([act in known.unsayable for act in acts], pa.bool_()))
-        rows = _with(rows, "reason", pa.array(reasons))
-        if not lake.create_table(log_path(namespace, number + 1), rows):
-            return None
-        report.seq = seq + len(order)
-    lake.delete(path for path, _ in found)
-    return report
+    rows = inbox.take(pa.array(order, pa.int64()))
+    acts = rows.column("act").to_pylist()
+    numbers = pa.array(range(seq + 1, seq + 1 + len(order)), pa.int64())
+    said = rows.column("reason").to_pylist()
+    reasons = [verdicts[act] or reason or "" for act, reason in zip(acts, said, strict=True)]
+    rows = _with(rows, "seq", numbers)
+    verdict = pa.array(["refused" if verdicts[act] else "accepted" for act in acts], pa.string())
+    rows = _with(rows, "verdict", verdict)
+    # What is refused because it was purged must not lie in the log all the same.
+    rows = without_content(rows, pa.array([act in known.unsayable for act in acts], pa.bool_()))
+    return _with(rows, "reason", pa.array(reasons, pa.string()))
 
 
 def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
@@ -198,7 +239,7 @@ def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
 class _Known:
     """What the log says about the acts and memories that an inbox names."""
 
-    def __init__(self, lake: Lake, namespace: str, inbox: pa.Table) -> None:
+    def __init__(self, lake: Lake, namespace: str, inbox: pa.Table, placed: Placed) -> None:
         import pyarrow.compute as pc
 
         self.acts: set[str] = set()
@@ -207,8 +248,9 @@ class _Known:
         self.changed: dict[str, dict[str, int]] = defaultdict(dict)
         #: The last place at which each run made a memory active
         self.activated: dict[str, int] = {}
-        #: The run, and what it had read, of the row at a place that this settle gives
-        self.settling: dict[int, tuple[str, int | None]] = {}
+        #: The run, and what it had read, of the rows that are about to get their places
+        self._settling: dict[int, tuple[str, int | None]] = {}
+        self._placed = placed
         self._blocked: Callable[[], Blocked] = lambda: blocked(lake, namespace)
         #: Acts that are refused because they say what was purged
         self.unsayable: set[str] = set()
@@ -238,8 +280,14 @@ class _Known:
 
     def settled(self, row: dict[str, Any], seq: int) -> None:
         """Take a row into account that this settle accepts."""
-        self.settling[seq] = (row["run"] or "", row["read_to"])
+        self._settling[seq] = (row["run"] or "", row["read_to"])
         self.note(row, seq)
+
+    def keep(self) -> None:
+        """The rows that were about to get their places have them."""
+        for seq, own in self._settling.items():
+            self._placed.add(seq, own)
+        self._settling = {}
 
     def late(self, row: dict[str, Any]) -> list[str]:
         """Columns that a proposal sets and that changed since its proposer had read, but not by that proposer itself
@@ -252,7 +300,7 @@ class _Known:
             for name in _STATE
             if row[name] is not None
             and changed.get(name, 0) > row["read_to"]
-            and self.settling.get(changed[name]) != own
+            and (self._settling.get(changed[name]) or self._placed.get(changed[name])) != own
         ]
 
     def overtaken(self, row: dict[str, Any]) -> bool:

@@ -14,12 +14,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from hindlake.memory_store import log
 from hindlake.memory_store.clock import END_OF_TIME
 from hindlake.memory_store.errors import LakeError
 from hindlake.memory_store.inbox import Row, inbox_paths, write_proposals, write_user_act
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.log import KEYS, head, log_path, log_paths, read_keys, read_log, settle
 from hindlake.memory_store.schema import STATE
+from hindlake.memory_store.settings import Settings
 
 NS = "default"
 NOW = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
@@ -239,8 +241,6 @@ def naive_settle(
 def test_any_interleaving_of_acts_and_settles_agrees_with_a_naive_settle(
     tmp_path_factory: pytest.TempPathFactory, script: list[Any]
 ) -> None:
-    from hindlake.memory_store.settings import Settings
-
     lake = Lake.open(Settings.load(home=str(tmp_path_factory.mktemp("home"))))
     namespace = fresh_namespace()
     expected: list[tuple[str, str, str | None, bool]] = []
@@ -336,3 +336,56 @@ def test_a_change_settles_after_what_it_changes_whatever_their_names(lake: Lake)
     write_user_act(lake, namespace, [change], "aa")
     report = settle(lake, namespace)
     assert (report.accepted, report.refused) == (["zz", "aa"], {})
+
+
+def test_a_change_settles_after_what_it_changes_in_a_file_of_the_log_that_comes_later(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "SETTLE_FILES", 2)
+    for number in range(4):
+        write_user_act(lake, NS, [add(f"m{number}", f"z{number}")], f"z{number}")
+        write_user_act(lake, NS, [change(f"m{number}", f"a{number}", "deleted", "forget")], f"a{number}")
+    assert settle(lake, NS).refused == {}
+    assert len(log_paths(lake, NS)) == 4
+
+
+def test_a_run_is_not_refused_for_what_it_did_itself_in_a_portion_before(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_user_act(lake, NS, [add("keeper", "k"), add("other", "k"), *(add(f"m{n}", "k") for n in range(6))])
+    settle(lake, NS)
+    monkeypatch.setattr(log, "SETTLE_ROWS", 4)
+    for number in range(6):
+        rows = [
+            change(f"m{number}", f"a{number}", "merged", "merge"),
+            change("keeper", f"a{number}", "active", "merge"),
+        ]
+        write_proposals(lake, NS, [{**row, "run": "r", "read_to": 8} for row in rows])
+    write_proposals(lake, NS, [{**change("keeper", "zz"), "run": "s", "read_to": 8}])
+    report = settle(lake, NS)
+    assert sorted(report.accepted) == [f"a{number}" for number in range(6)]
+    assert report.refused == {"zz": "state of keeper changed after the proposer had read"}
+
+
+@given(ACTS, st.integers(1, 3), st.integers(1, 3))
+@hypothesis_settings(max_examples=8, deadline=None)
+def test_settling_in_portions_gives_the_verdicts_of_settling_at_once(
+    tmp_path_factory: pytest.TempPathFactory, script: list[Any], most_rows: int, most_files: int
+) -> None:
+    verdicts = []
+    for rows, files in ((log.SETTLE_ROWS, log.SETTLE_FILES), (most_rows, most_files)):
+        lake = Lake.open(Settings.load(home=str(tmp_path_factory.mktemp("home"))))
+        write_user_act(lake, NS, [add(id, "first") for id in ("x", "y")], "first")
+        settle(lake, NS)
+        for number, step in enumerate(step for step in script if step[0] == "change"):
+            _, id, column, _ = step
+            row = {**change(id, f"a{number:03d}"), "run": "r" if number % 2 else "s", "read_to": 2}
+            row |= {"state": None} if column != "state" else {}
+            row |= {column: "archived" if column == "state" else 0.5}
+            lake.put_table(f"ns={NS}/inbox/p-a{number:03d}.parquet", _table(row))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(log, "SETTLE_ROWS", rows)
+            patch.setattr(log, "SETTLE_FILES", files)
+            settle(lake, NS)
+        verdicts.append([(row["seq"], row["act"], row["verdict"]) for row in logged(lake)])
+    assert verdicts[0] == verdicts[1]
