@@ -14,6 +14,7 @@ from typing import Any
 
 from .clock import as_utc
 from .errors import UsageError
+from .names import name_key
 from .settings import check_namespace
 
 #: States of memories that a query returns unless it says otherwise.
@@ -85,12 +86,14 @@ class Filter:
     not_agent_roles: tuple[str, ...] = ()
     not_said_by: tuple[str, ...] = ()
     not_ids: tuple[str, ...] = ()
-    #: At least one of these is mentioned
+    #: At least one of these is mentioned; entities are compared as names are, in any case and width (`name_key`)
     entities: tuple[str, ...] | None = None
     #: All of these are mentioned
     all_entities: tuple[str, ...] = ()
     #: None of these is mentioned
     not_entities: tuple[str, ...] = ()
+    #: At least one of each of these groups is mentioned
+    entity_groups: tuple[tuple[str, ...], ...] = ()
     #: At least one of these labels
     tags: tuple[str, ...] | None = None
     #: All of these labels
@@ -110,6 +113,9 @@ class Filter:
             if field.name in ("since", "until", "valid_at"):
                 if value is not None and not isinstance(value, datetime):
                     raise UsageError(f"{field.name} is {value!r}: give a datetime")
+            elif field.name == "entity_groups":
+                if not all(isinstance(item, str) for group in value for item in group):
+                    raise UsageError(f"{field.name} is {value!r}: give tuples of strings")
             elif value is not None and (
                 not isinstance(value, tuple) or not all(isinstance(item, str) for item in value)
             ):
@@ -120,8 +126,10 @@ class Filter:
             check_namespace(namespace)
 
 
-def predicate(filter: Filter) -> str:
-    """The filter as a predicate of LanceDB."""
+def predicate(filter: Filter, has_names: bool = True) -> str:
+    """The filter as a predicate of LanceDB. `has_names`: whether the table has the column `names`, so that entities are
+    compared as names are, not letter by letter.
+    """
     clauses = [_one_of("namespace", filter.namespaces)]
     for field, column in _ONE.items():
         if (values := getattr(filter, field)) is not None:
@@ -131,8 +139,10 @@ def predicate(filter: Filter) -> str:
             clauses.append(_none_of(column, values))
     if filter.subjects is not None:
         clauses.append(_one_of("subject", ("", *filter.subjects)))
+    named = "names" if has_names else "entities"
+    form: Callable[[str], str] = name_key if has_names else str
     for column, some, every, none in (
-        ("entities", filter.entities, filter.all_entities, filter.not_entities),
+        (named, _each(form, filter.entities), _each(form, filter.all_entities), _each(form, filter.not_entities)),
         ("tags", filter.tags, filter.all_tags, filter.not_tags),
     ):
         if some is not None:
@@ -141,6 +151,8 @@ def predicate(filter: Filter) -> str:
             clauses.append(f"array_has_all({column}, {_texts(every)})")
         if none:
             clauses.append(f"({column} IS NULL OR NOT array_has_any({column}, {_texts(none)}))")
+    for group in filter.entity_groups:
+        clauses.append(f"array_has_any({named}, {_texts(map(form, group))})" if group else "false")
     if filter.since is not None:
         clauses.append(f"valid_from >= {_time(filter.since)}")
     if filter.until is not None:
@@ -176,14 +188,16 @@ def matches(row: Mapping[str, Any], filter: Filter) -> bool:
             return False
     if filter.subjects is not None and _text_of(row, "subject") not in ("", *map(_storable, filter.subjects)):
         return False
-    for column, some, every, none in (
-        ("entities", filter.entities, filter.all_entities, filter.not_entities),
-        ("tags", filter.tags, filter.all_tags, filter.not_tags),
+    for column, form, some, every, none in (
+        ("entities", name_key, filter.entities, filter.all_entities, filter.not_entities),
+        ("tags", _storable, filter.tags, filter.all_tags, filter.not_tags),
     ):
-        present = set(row.get(column) or ())
-        if some is not None and present.isdisjoint(map(_storable, some)):
+        present = set(map(form, row.get(column) or ()))
+        if some is not None and present.isdisjoint(map(form, some)):
             return False
-        if not present.issuperset(map(_storable, every)) or not present.isdisjoint(map(_storable, none)):
+        if not present.issuperset(map(form, every)) or not present.isdisjoint(map(form, none)):
+            return False
+        if column == "entities" and any(present.isdisjoint(map(form, group)) for group in filter.entity_groups):
             return False
     return _in_time(row, filter)
 
@@ -197,6 +211,10 @@ def _in_time(row: Mapping[str, Any], filter: Filter) -> bool:
         (filter.valid_at, lambda time: end is None or as_utc(end) > time),
     )
     return all(time is None or check(as_utc(time)) for time, check in checks)
+
+
+def _each(form: Callable[[str], str], names: Iterable[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(map(form, names))
 
 
 def _text_of(row: Mapping[str, Any], column: str) -> str:

@@ -1,7 +1,8 @@
 """Rows as the tables of a generation keep them: checked, vectors of one length, with key and words.
 
-Beside the columns of their schema, stored rows have two of their own: `key`, namespace and id in one, which the
-primary key must be, since it can't have two columns; and `words`, what the full-text leg searches.
+Beside the columns of their schema, stored rows have three of their own: `key`, namespace and id in one, which the
+primary key must be, since it can't have two columns; `words`, what the full-text leg searches; and `names`, the
+entities in the form in which names are compared, which stores of older versions lack.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import StoreError
+from .names import name_key
 from .schema import arrow_schema, conform
 from .terms import row_words
 
@@ -29,7 +31,8 @@ def stored_schema(table: str, dim: int) -> pa.Schema:
         )
         for field in arrow_schema(table)
     ]
-    return pa.schema([pa.field("key", pa.string(), nullable=False), *fields, pa.field("words", pa.string())])
+    own_fields = [pa.field("words", pa.string()), pa.field("names", pa.list_(pa.string()))]
+    return pa.schema([pa.field("key", pa.string(), nullable=False), *fields, *own_fields])
 
 
 def stored(rows: pa.Table, table: str, dim: int) -> pa.Table:
@@ -52,6 +55,8 @@ def stored(rows: pa.Table, table: str, dim: int) -> pa.Table:
     rows = rows.set_column(vector, "vector", _fixed(rows.column("vector"), rows.column("id"), dim))
     rows = rows.add_column(0, "key", key)
     rows = rows.append_column("words", pa.array([row_words(row) for row in indexed], pa.string()))
+    names = [list(dict.fromkeys(map(name_key, row["entities"] or ()))) for row in indexed]
+    rows = rows.append_column("names", pa.array(names, pa.list_(pa.string())))
     return rows.cast(stored_schema(table, dim))
 
 

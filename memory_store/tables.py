@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from importlib.util import find_spec
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,7 +58,7 @@ _TRIES = 8
 
 _TREES = ("key", "id", "subject", "task_type", "tool", "error_code", "valid_from", "valid_to")
 _BITMAPS = ("namespace", "kind", "state", "outcome", "agent_role")
-_LABELS = ("entities", "tags")
+_LABELS = ("names", "tags")
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class Tables:
         )
         self._db = self._connect()
         self._handles: dict[str, Any] = {}
+        self._has_names: dict[str, bool] = {}
 
     @classmethod
     def create(cls, url: str, dim: int, settings: Settings, refresh: float | None = None) -> Tables:
@@ -132,7 +134,7 @@ class Tables:
         found by full text only. Raises `StoreError` on rows that no fold may make: without id or namespace, or with
         a vector of another length, of infinite or of zero length.
         """
-        made = stored(rows, table, self.dim)
+        made = stored(rows, table, self.dim).select(self._read(table, lambda handle: handle.schema.names))
         where = "source.seq > target.seq" if table == MEMORIES else None
         for start in range(0, made.num_rows, _MERGE_ROWS):
             self._write(table, partial(_merge, key="key", rows=made.slice(start, _MERGE_ROWS), where=where))
@@ -205,7 +207,7 @@ class Tables:
     def scan(self, filter: Filter, columns: Sequence[str] | None = None, table: str = MEMORIES) -> pa.Table:
         """Every row that passes a filter, in no order. With no `columns`, all of the table's schema."""
         names = list(columns or arrow_schema(table).names)
-        condition = predicate(filter)
+        condition = self._condition(filter, table)
         found = self._read(table, lambda handle: handle.search().where(condition).select(names).to_arrow())
         return conform(found, table).select(names)
 
@@ -231,7 +233,7 @@ class Tables:
 
         if limit < 1 or not np.isfinite(vector).all():
             return []
-        condition = predicate(filter)
+        condition = self._condition(filter, table)
         names = list(dict.fromkeys(["id", *columns]))
 
         def search(handle: Any) -> pa.Table:
@@ -261,7 +263,7 @@ class Tables:
         from lancedb.query import MatchQuery
 
         match = MatchQuery(text, "words")  # type: ignore[call-arg]  # its defaults are hidden from mypy
-        condition = predicate(filter)
+        condition = self._condition(filter, table)
         names = list(dict.fromkeys(["id", *columns]))
 
         def search(handle: Any) -> pa.Table:
@@ -270,6 +272,11 @@ class Tables:
 
         found = self._read(table, search)
         return _candidates(found, found.column("_score").to_numpy())
+
+    def _condition(self, filter: Filter, table: str) -> str:
+        if table not in self._has_names:
+            self._has_names[table] = self._read(table, lambda handle: "names" in handle.schema.names)
+        return predicate(filter, self._has_names[table])
 
     # Indexes
 
@@ -294,7 +301,7 @@ class Tables:
         if rows > SCAN_ROWS:
             wanted |= {column: BTree() for column in _TREES}
             wanted |= {column: Bitmap() for column in _BITMAPS}
-            wanted |= {column: LabelList() for column in _LABELS}
+            wanted |= {column: LabelList() for column in _LABELS if column in table.schema.names}
         if rows > EXACT_ROWS:
             wanted["vector"] = IvfSq(distance_type="cosine")
         self._make_indexes(name, wanted)
@@ -309,7 +316,7 @@ class Tables:
         present = {column for index in self._table(name).list_indices() for column in index.columns}
         for column, config in wanted.items():
             if column not in present:
-                self._write(name, partial(_make_index, column=column, config=config))
+                self._write(name, methodcaller("create_index", column, config=config, replace=True))
 
     def _make_table(self, name: str, schema: pa.Schema, key: str) -> None:
         table: Any = self._db.create_table(name, schema=schema, exist_ok=True)
@@ -359,10 +366,6 @@ class Tables:
                 if "conflict" not in str(error).lower() or attempt == _TRIES - 1:
                     raise StoreError(f"{self.url} can't be written, tried {attempt + 1} times: {error}") from error
             time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
-
-
-def _make_index(table: Any, column: str, config: Any) -> None:
-    table.create_index(column, config=config, replace=True)
 
 
 def _candidates(found: pa.Table, scores: npt.NDArray[Any]) -> list[Candidate]:

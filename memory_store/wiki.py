@@ -6,7 +6,6 @@ mentions it. So no page tells one subject's affairs under another's name.
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 from .clock import END_OF_TIME
 from .ids import derive_id
+from .names import name_key as name_key
 
 #: Kinds that a page tells, in this order, and what they are headed by.
 HEADINGS = {"rule": "Rules", "fact": "Facts", "preference": "Preferences", "experience": "Lessons"}
@@ -49,18 +49,10 @@ class Page:
         >>> Page("entity", "支付 API/v2", (), (), ()).file.startswith("entities/支付-API-v2-")
         True
         """
-        safe = "".join(sign if sign.isalnum() or sign in "._" else "-" for sign in self.title)[:60].strip("-.")
+        safe = "".join(sign if sign.isalnum() or sign in "._" else "-" for sign in self.title)[:60]
+        safe = safe.replace("..", "-").strip("-.")
         folder = "subjects" if self.about == "subject" else "entities"
         return f"{folder}/{safe or 'page'}-{derive_id('wiki', 'page', self.about, name_key(self.title))[:6]}.md"
-
-
-def name_key(name: str) -> str:
-    """A name as it is compared: one width, one case, single spaces.
-
-    >>> name_key("Ｐay  API") == name_key("pay api")
-    True
-    """
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def pages(live: Iterable[Row], past: Iterable[Row]) -> list[Page]:

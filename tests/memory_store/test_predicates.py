@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import lancedb
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import settings as trial
 from hypothesis import strategies as st
 
 from hindlake.memory_store.errors import SettingsError, UsageError
+from hindlake.memory_store.names import name_key
 from hindlake.memory_store.predicates import READABLE, Filter, matches, predicate
 from hindlake.memory_store.schema import table_of
 
@@ -24,7 +26,7 @@ NASTY = (
 )  # fmt: skip
 TIMES = [datetime(1, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 12, 0, 0, 1, tzinfo=UTC),
          datetime(2026, 3, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)]  # fmt: skip
-TEXT_FIELDS = [f.name for f in fields(Filter) if f.name not in ("namespaces", "since", "until", "valid_at")]
+TEXT_FIELDS = [f.name for f in fields(Filter) if f.type.startswith("tuple[str, ...]") and f.name != "namespaces"]
 COLUMNS = ("kind", "state", "subject", "task_type", "tool", "outcome", "error_code", "agent_role", "said_by",
            "language", "attribute")  # fmt: skip
 
@@ -57,7 +59,9 @@ def rows() -> list[dict[str, Any]]:
 def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A real LanceDB table of `rows()`, with the vector column left out."""
     db = lancedb.connect(tmp_path_factory.mktemp("lance"))
-    return db.create_table("memories", table_of(rows(), "memories").drop_columns(["vector", "evidence"]))
+    made = table_of(rows(), "memories").drop_columns(["vector", "evidence"])
+    names = [[name_key(name) for name in row.get("entities") or ()] for row in rows()]
+    return db.create_table("memories", made.append_column("names", pa.array(names, pa.list_(pa.string()))))
 
 
 words = st.sampled_from(NASTY) | st.text(max_size=6) | st.sampled_from(["active", "pending", "\ud800"])
@@ -74,6 +78,8 @@ def filters(draw: st.DrawFn) -> Filter:
     values["namespaces"] = draw(st.sampled_from([("acme",), ("other",), ("acme", "other"), ("none",)]))
     for name in draw(st.lists(st.sampled_from(["since", "until", "valid_at"]), max_size=2, unique=True)):
         values[name] = draw(times)
+    if draw(st.integers(0, 3)) == 0:
+        values["entity_groups"] = draw(st.lists(tuples, max_size=2).map(tuple))
     return Filter(**values)
 
 
