@@ -82,12 +82,15 @@ class Bucket:
                 found.extend(entry["path"] for entry in chunk)
         return found
 
-    def entries(self, prefix: str) -> list[tuple[str, int, float]]:
-        """Path, bytes and time of change (Unix seconds) of each file below a folder, in no order."""
-        found: list[tuple[str, int, float]] = []
+    def entries(self, prefix: str) -> list[tuple[str, int, float, str]]:
+        """Path, bytes, time of change (Unix seconds) and ETag of each file below a folder, in no order."""
+        found: list[tuple[str, int, float, str]] = []
         with self._ready() as store:
             for chunk in obstore.list(store, prefix=prefix):
-                found.extend((entry["path"], entry["size"], entry["last_modified"].timestamp()) for entry in chunk)
+                found.extend(
+                    (entry["path"], entry["size"], entry["last_modified"].timestamp(), entry["e_tag"] or "")
+                    for entry in chunk
+                )
         return found
 
     def folders(self, prefix: str) -> list[str]:

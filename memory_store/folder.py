@@ -72,13 +72,13 @@ class Folder:
             found.extend(f"{start}{name}" for name in files if f"{start}{name}" > after)
         return found
 
-    def entries(self, prefix: str) -> list[tuple[str, int, float]]:
-        """Path, bytes and time of change (Unix seconds) of each file below a folder, in no order."""
-        found: list[tuple[str, int, float]] = []
+    def entries(self, prefix: str) -> list[tuple[str, int, float, str]]:
+        """Path, bytes, time of change (Unix seconds) and version of each file below a folder, in no order."""
+        found: list[tuple[str, int, float, str]] = []
         for path in self.names(prefix, ""):
             with contextlib.suppress(FileNotFoundError):
                 stat = self._at(path).stat()
-                found.append((path, stat.st_size, stat.st_mtime))
+                found.append((path, stat.st_size, stat.st_mtime, f"{stat.st_mtime_ns}-{stat.st_ino}"))
         return found
 
     def folders(self, prefix: str) -> list[str]:

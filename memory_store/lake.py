@@ -16,6 +16,9 @@
     ns=<namespace>/log-keys/<number>.parquet            what the rows of many log files are about, a shortcut
     ns=<namespace>/vectors/<embedder>/<name>.parquet    vectors of other models, by keyed hash of the text
     ns=<namespace>/purged/<purge>.json                  what was purged, by id; its receipt beside it
+    lease/<job>/<namespace>/<epoch>.json                who is at work on a job; the newest counts
+    format.json                                         format and id of the lake
+    generations/<number>/<step>.json                    generations: claimed, ready, dropped
     current/<number>.json                               the newest names the generation that readers use
     calibrations/<embedder>/<number>.json               what the cosines of an embedder mean, the newest counts
 
@@ -36,8 +39,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
+import msgspec
+
 from .errors import DamagedFile, LakeError, UnsafeStore, UsageError
 from .folder import Folder
+from .lake_format import MARKER, LakeFormat, check_format, new_format, read_format
 from .settings import Settings, check_namespace
 
 if TYPE_CHECKING:
@@ -65,6 +71,8 @@ class Entry(NamedTuple):
     bytes: int
     #: When it was written, by the clock of the store, UTC
     changed_at: datetime
+    #: What changes when the file is written again: an ETag, or time and inode of a file
+    version: str = ""
 
 
 class Among(NamedTuple):
@@ -101,22 +109,28 @@ class Lake:
         self._store = store
         #: Where the lake lies, for messages
         self.url = url
+        # Files that are no lake, such as a backup, have no format.
+        self._is_known = self._is_marked = True
 
     @classmethod
-    def open(cls, settings: Settings) -> Lake:
-        """The lake of a home; a folder is made if it is missing. Raises `LakeError` if it can't be."""
-        url = f"{settings.home}/lake"
-        if settings.is_remote:
-            from .bucket import Bucket
+    def open(cls, settings: Settings, *, unfinished: bool = False) -> Lake:
+        """The lake of a home; a folder is made if it is missing. Raises `LakeError` if it can't be.
 
-            return cls(Bucket(url, s3_options(settings)), url)
-        try:
-            return cls(Folder(Path(url)), url)
-        except OSError as error:
-            raise LakeError(f"{url} can't be made ({error}): set HINDLAKE_HOME to a folder you can write") from error
+        Its format is looked at by the first call: a lake that a newer version wrote, or that is half restored, raises
+        `LakeError` then, before anything is read or written. `unfinished` leaves the look to the caller.
+        """
+        lake = cls(_store_at(f"{settings.home}/lake", settings), f"{settings.home}/lake")
+        lake._is_known = lake._is_marked = unfinished
+        return lake
+
+    def format(self) -> LakeFormat:
+        """What the lake says of itself, made when it is first asked for."""
+        self._mark()
+        return read_format(self.get(MARKER), self.url)
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file under a name that no one else uses. Trying again is harmless."""
+        self._mark()
         self._retry(lambda: self._store.put(path, data), f"write {path}")
 
     def create(self, path: str, data: bytes) -> bool:
@@ -133,6 +147,7 @@ class Lake:
                 return self.get(path) == data
             return True
 
+        self._mark()
         return self._retry(claim, f"create {path}")
 
     def get(self, path: str) -> bytes:
@@ -154,7 +169,9 @@ class Lake:
     def entries(self, prefix: str) -> list[Entry]:
         """Files below a folder with size and age, sorted by path."""
         found = self._retry(lambda: self._store.entries(prefix), f"list {prefix}")
-        return sorted(Entry(path, size, datetime.fromtimestamp(seconds, UTC)) for path, size, seconds in found)
+        return sorted(
+            Entry(path, size, datetime.fromtimestamp(seconds, UTC), version) for path, size, seconds, version in found
+        )
 
     def folders(self, prefix: str = "") -> list[str]:
         """Paths of the folders directly below a folder, sorted."""
@@ -298,7 +315,25 @@ class Lake:
     def _is_big(self, path: str) -> bool:
         return self._retry(lambda: self._store.size(path), f"look for {path}") > _WHOLE_BYTES
 
+    def _mark(self) -> None:
+        """Give a lake that is about to get its first file its format."""
+        if not self._is_marked:
+            if not self.exists(MARKER):
+                with contextlib.suppress(FileExistsError):
+                    data = msgspec.json.encode(new_format())
+                    self._try(lambda: self._store.create(MARKER, data), f"create {MARKER}")
+            self._is_marked = True
+
     def _retry(self, act: Callable[[], _T], what: str) -> _T:
+        if not self._is_known:
+            data: bytes | None = None
+            with contextlib.suppress(FileNotFoundError):
+                data = self._try(lambda: self._store.get(MARKER), what)
+            check_format(read_format(data, self.url), self.url)
+            self._is_known, self._is_marked = True, self._is_marked or data is not None
+        return self._try(act, what)
+
+    def _try(self, act: Callable[[], _T], what: str) -> _T:
         for attempt in range(_TRIES):
             try:
                 return act()
@@ -334,6 +369,17 @@ def _groups(footer: pq.FileMetaData, among: Among | None) -> list[int]:
                 continue
         kept.append(group)
     return kept
+
+
+def _store_at(url: str, settings: Settings) -> Folder | Bucket:
+    if settings.is_remote:
+        from .bucket import Bucket
+
+        return Bucket(url, s3_options(settings))
+    try:
+        return Folder(Path(url))
+    except OSError as error:
+        raise LakeError(f"{url} can't be made ({error}): set HINDLAKE_HOME to a folder you can write") from error
 
 
 def s3_options(settings: Settings) -> dict[str, Any]:

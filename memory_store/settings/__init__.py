@@ -27,9 +27,10 @@ from .namespace import check_namespace
 from .recalling import SearchSettings
 from .recording import RecorderSettings, S3Settings
 from .reflecting import GateOverride, GateSettings, ModelSettings
-from .running import JobSettings
+from .running import BackupSettings, JobSettings
 
 __all__ = [
+    "BackupSettings",
     "CreditSettings",
     "Forgetting",
     "GateOverride",
@@ -79,6 +80,7 @@ class Settings(BaseSettings):
     jobs: JobSettings = JobSettings()
     credit: CreditSettings = CreditSettings()
     retention: RetentionSettings = RetentionSettings()
+    backup: BackupSettings = BackupSettings()
 
     @field_validator("namespace")
     @classmethod

@@ -1,8 +1,10 @@
-"""Settings of how jobs run."""
+"""Settings of how jobs run, and of backups."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Literal
+
+from pydantic import Field, SecretStr
 
 from .section import Section
 
@@ -18,6 +20,8 @@ class JobSettings(Section):
     ray_from_memories: int = Field(200_000, ge=1)
     #: Local Ray workers; 0: one a core
     ray_workers: int = Field(0, ge=0)
+    #: Seconds after which a run that says nothing is taken to be dead, and another may do its work; 0: no leases
+    lease_seconds: float = Field(60, ge=0)
     #: Days back that patterns are mined from; 0: everything that the lake holds (R6)
     pattern_days: int = Field(30, ge=0)
     #: Distinct tasks that must show a pattern
@@ -34,3 +38,24 @@ class JobSettings(Section):
     purge_grace_minutes: int = Field(60, ge=0)
     #: Hours after which a purge is swept once more: no job may take longer
     purge_sweep_hours: int = Field(24, ge=0)
+
+
+class BackupSettings(Section):
+    """Where backups go, and how long they are kept (R21)."""
+
+    #: Folder or s3://bucket/prefix for backups; empty: none are made by night
+    to: str = ""
+    #: Nights that are kept, the newest backup of each
+    keep: int = Field(7, ge=1)
+    #: "full": every file of a new backup is read back; "new": those that were copied now, the others by their sizes
+    verify: Literal["full", "new"] = "full"
+    #: Hours that a file which no backup needs any more is kept; one backup must not take longer than half of it
+    grace_hours: float = Field(24, ge=0)
+    #: Address of the bucket's server; like what follows, that of `s3` if it is left empty
+    endpoint: str = ""
+    #: Region to sign requests for
+    region: str = ""
+    #: Access key
+    access_key_id: str = ""
+    #: Secret key
+    secret_access_key: SecretStr = SecretStr("")

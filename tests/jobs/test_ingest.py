@@ -189,7 +189,7 @@ def test_many_traces_make_few_files(loader: Loader) -> None:
     loader.load(loader.write("runs.jsonl", "\n".join(json.dumps(trajectory(n)) for n in range(1200))))
 
     assert len(loader.traces()) == 1200
-    assert len(loader.lake.names("")) == 2
+    assert len(loader.lake.names("ns=shop")) == 2
 
 
 @pytest.mark.parametrize(

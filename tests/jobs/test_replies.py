@@ -44,7 +44,7 @@ def test_namespaces_keep_their_replies_apart_and_names_tell_nothing(settings: Se
     replies.put("default", REPLY)
     assert replies.get("other", "key") is None
     replies.put("other", REPLY)
-    names = [name.rpartition("/")[2] for name in lake.names("")]
+    names = [name.rpartition("/")[2] for name in lake.names("") if name.startswith("ns=")]
     assert len(set(names)) == 2
     assert not any("key" in name for name in names)
 

@@ -83,6 +83,7 @@ def test_every_setting_can_be_given_in_the_environment(place: tuple[str, ...], m
             "reflector": "rules",
             "home": "/from-env",
             "mode": "batch",
+            "verify": "new",
         }
         expected = other.get(place[-1], "from-env")
         monkeypatch.setenv(variable, str(expected))
