@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .fold import fold
@@ -27,6 +27,8 @@ class Overlay:
     seq: int = 0
     #: Files that wait in the inbox
     waiting: int = 0
+    #: Place in the log that the store stood at
+    folded_to: int = 0
 
 
 class OverlayReader:
@@ -38,6 +40,7 @@ class OverlayReader:
         self._inbox: dict[str, pa.Table] = {}
         self._log: pa.Table = arrow_schema("log").empty_table()
         self._number = -1
+        self._start = 0
         self._seen: tuple[tuple[str, ...], int, int, int] | None = None
         self._overlay = Overlay(arrow_schema("memories").empty_table())
 
@@ -58,7 +61,7 @@ class OverlayReader:
         key = (tuple(self._inbox), folded_to, seq, len(paths))
         if self._seen != key:
             rows = pa.concat_tables([log, self._provisional(log, seq)])
-            self._overlay = _overlay(self._namespace, rows, seq, len(paths))
+            self._overlay = replace(_overlay(self._namespace, rows, seq, len(paths)), folded_to=folded_to)
             self._seen = key
         return self._overlay
 
@@ -66,7 +69,7 @@ class OverlayReader:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if self._number < 0:
+        if self._number < 0 or folded_to < self._start:  # readers went back to a generation that stands further behind
             self._number = len(log_paths(self._lake, self._namespace))
             self._log = read_log(self._lake, self._namespace, folded_to)
         newer = log_paths(self._lake, self._namespace, self._number)
@@ -75,6 +78,7 @@ class OverlayReader:
             found = [conform(rows, "log") for _, rows in self._lake.read_tables(newer)]
             self._log = pa.concat_tables([self._log, *found])
         self._log = self._log.filter(pc.greater(self._log.column("seq"), folded_to))
+        self._start = folded_to
         return self._log
 
     def _provisional(self, log: pa.Table, seq: int) -> pa.Table:

@@ -10,8 +10,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from .aliases import BookKeeper, NameBook
 from .clock import Clock
 from .embedders import Embedder, embedder_named
+from .errors import StoreError
 from .generations import Generation, ensure, open_tables
 from .lake import Lake
 from .overlay import Overlay, OverlayReader
@@ -47,10 +49,14 @@ class Answer:
 
 
 class Reader:
-    """Searches the generation in use. Safe to share between threads; make a new one after a fork."""
+    """Searches the generation in use, or always the one given. Safe to share between threads; make a new one after a
+    fork.
+    """
 
-    def __init__(self, lake: Lake, settings: Settings, clock: Clock) -> None:
+    def __init__(self, lake: Lake, settings: Settings, clock: Clock, generation: Generation | None = None) -> None:
         self._lake, self._settings, self._clock = lake, settings, clock
+        self._pinned = generation
+        self._books = BookKeeper()
         self._lock = threading.Lock()
         self._view: _View | None = None
         self._overlays: dict[str, OverlayReader] = {}
@@ -72,6 +78,17 @@ class Reader:
         A search keeps the generation that it began with. What was written before it began is found.
         """
         view = self._current()
+        try:
+            return self._answer(view, query, where, limit)
+        except StoreError:
+            # A generation that was dropped under this search: readers had been switched away from it.
+            now = self._current()
+            if now is view:
+                raise
+            return self._answer(now, query, where, limit)
+
+    def _answer(self, view: _View, query: str, where: Filter, limit: int) -> Answer:
+        where = self._book(view, where).expand(where)
         hidden: list[str] = []
         fresh: list[Mapping[str, Any]] = []
         seq: dict[str, int] = {}
@@ -103,9 +120,15 @@ class Reader:
             found |= self._credit[namespace].uses(ids)
         return found
 
+    def _book(self, view: _View, where: Filter) -> NameBook:
+        """The aliases that hold for a search; over several namespaces none does, since each has names of its own."""
+        if len(where.namespaces) != 1:
+            return NameBook()
+        return self._books.book(view.tables, where.namespaces[0], self._read_overlay(view, where.namespaces[0]))
+
     def _current(self) -> _View:
         with self._lock:
-            generation = ensure(self._lake, self._settings, self._clock)
+            generation = self._pinned or ensure(self._lake, self._settings, self._clock)
             if self._view is None or self._view.generation != generation:
                 embedder = embedder_named(generation.embedder, self._settings)
                 self._view = _View(generation, open_tables(self._settings, generation), embedder)

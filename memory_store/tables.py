@@ -224,10 +224,12 @@ class Tables:
         limit: int,
         columns: Sequence[str] = (),
         table: str = MEMORIES,
+        *,
+        exact: bool = False,
     ) -> list[Candidate]:
         """The memories, or passages, nearest to a unit vector, best first, scored by cosine.
 
-        A vector that is NaN (a query that can't be embedded) finds nothing.
+        A vector that is NaN (a query that can't be embedded) finds nothing. `exact` looks at every one, index or not.
         """
         import numpy as np
 
@@ -243,8 +245,8 @@ class Tables:
                 # The fewer rows pass a filter, the more of the index's partitions hold none of the nearest.
                 matching = handle.count_rows(condition)
                 probes = round(_PROBES * math.sqrt(handle.count_rows() / max(matching, 1)))
-                exact = matching <= EXACT_MATCHES
-                query = query.bypass_vector_index() if exact else query.nprobes(probes).refine_factor(2)
+                scan = exact or matching <= EXACT_MATCHES
+                query = query.bypass_vector_index() if scan else query.nprobes(probes).refine_factor(2)
             return query.to_arrow()
 
         found = self._read(table, search)

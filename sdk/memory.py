@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ..memory_store.as_of import past, search_past
 from ..memory_store.clock import END_OF_TIME, Clock, SystemClock, as_utc
+from ..memory_store.embedders import embedder_named
 from ..memory_store.errors import EmbedderError, UnknownMemory, UsageError
 from ..memory_store.generations import ensure, fold_to_head, open_tables
 from ..memory_store.ids import derive_id, sortable_id
@@ -358,7 +359,9 @@ class Memory(Looking):
     def _settle(self) -> None:
         settle(self._lake, self.namespace)
         generation = ensure(self._lake, self.settings, self._clock)
-        fold_to_head(self._lake, open_tables(self.settings, generation), self.namespace, self._reader.embedder())
+        # Not the reader's embedder: readers may be switched to another generation in between.
+        embedder = embedder_named(generation.embedder, self.settings)
+        fold_to_head(self._lake, open_tables(self.settings, generation), self.namespace, embedder)
 
 
 _SPEAKERS = ("user", "agent", "tool", "web", "reflection")
