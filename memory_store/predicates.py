@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from .clock import as_utc
+from .conditions import All, Condition, Either, From, Is, Not, check
 from .errors import UsageError
 from .names import name_key
 from .settings import check_namespace
@@ -38,6 +39,19 @@ _ONE = {
     "own_subjects": "subject",
     "superseded_by": "superseded_by",
 }
+#: Columns of one value that conditions look at.
+_TESTED = (
+    "kind",
+    "state",
+    "subject",
+    "task_type",
+    "tool",
+    "outcome",
+    "error_code",
+    "agent_role",
+    "said_by",
+    "language",
+)
 #: Field of a filter → column, for values that a row must not have.
 _NOT_ONE = {
     "not_kinds": "kind",
@@ -106,6 +120,8 @@ class Filter:
     until: datetime | None = None
     #: Holding in the world at this time
     valid_at: datetime | None = None
+    #: What else must hold, and what must not; see `conditions.where`
+    where: Condition | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -113,6 +129,9 @@ class Filter:
             if field.name in ("since", "until", "valid_at"):
                 if value is not None and not isinstance(value, datetime):
                     raise UsageError(f"{field.name} is {value!r}: give a datetime")
+            elif field.name == "where":
+                if value is not None:
+                    check(value)
             elif field.name == "entity_groups":
                 if not all(isinstance(item, str) for group in value for item in group):
                     raise UsageError(f"{field.name} is {value!r}: give tuples of strings")
@@ -160,6 +179,8 @@ def predicate(filter: Filter, has_names: bool = True) -> str:
     if filter.valid_at is not None:
         clauses.append(f"valid_from <= {_time(filter.valid_at)}")
         clauses.append(f"(valid_to IS NULL OR valid_to > {_time(filter.valid_at)})")
+    if filter.where is not None:
+        clauses.append(_condition(filter.where, named, form))
     return " AND ".join(clauses)
 
 
@@ -199,7 +220,27 @@ def matches(row: Mapping[str, Any], filter: Filter) -> bool:
             return False
         if column == "entities" and any(present.isdisjoint(map(form, group)) for group in filter.entity_groups):
             return False
-    return _in_time(row, filter)
+    return _in_time(row, filter) and (filter.where is None or holds(row, filter.where))
+
+
+def holds(row: Mapping[str, Any], condition: Condition) -> bool:
+    """Whether a condition holds for a row: what the predicate says, in Python."""
+    match condition:
+        case All(every=parts):
+            return all(holds(row, part) for part in parts)
+        case Either(some=parts):
+            return any(holds(row, part) for part in parts)
+        case Not(without=inner):
+            return not holds(row, inner)
+        case Is(column="entities", values=values):
+            return not set(map(name_key, row.get("entities") or ())).isdisjoint(map(name_key, values))
+        case Is(column="tags", values=values):
+            return not set(row.get("tags") or ()).isdisjoint(map(_storable, values))
+        case Is(column=column, values=values):
+            return _text_of(row, _column(column)) in map(_storable, values)
+        case From(time=time):
+            return (start := row.get("valid_from")) is not None and as_utc(start) >= time
+    raise UsageError(f"{condition!r} is no condition: make one with where(…)")
 
 
 def _in_time(row: Mapping[str, Any], filter: Filter) -> bool:
@@ -211,6 +252,40 @@ def _in_time(row: Mapping[str, Any], filter: Filter) -> bool:
         (filter.valid_at, lambda time: end is None or as_utc(end) > time),
     )
     return all(time is None or check(as_utc(time)) for time, check in checks)
+
+
+def _condition(condition: Condition, named: str, form: Callable[[str], str], is_not: bool = False) -> str:
+    """A condition as a predicate. What is negated is negated at the leaves, where an unset column is not equal."""
+    match condition:
+        case All() | Either():
+            parts = condition.every if isinstance(condition, All) else condition.some
+            is_all = isinstance(condition, All) is not is_not
+            joined = (" AND " if is_all else " OR ").join(_condition(part, named, form, is_not) for part in parts)
+            return f"({joined})" if parts else str(is_all).lower()
+        case Not(without=inner):
+            return _condition(inner, named, form, not is_not)
+        case Is(column="entities" | "tags" as column, values=values):
+            texts = _texts(map(form, values)) if column == "entities" else _texts(values)
+            column = named if column == "entities" else column
+            if not values:
+                return str(is_not).lower()
+            has = f"array_has_any({column}, {texts})"
+            return f"({column} IS NULL OR NOT {has})" if is_not else has
+        case Is(column=column, values=values):
+            if is_not and not values:
+                return "true"
+            return _none_of(_column(column), values) if is_not else _one_of(_column(column), values)
+        case From(time=time):
+            at = _time(time)
+            return f"(valid_from IS NULL OR valid_from < {at})" if is_not else f"(valid_from >= {at})"
+    raise UsageError(f"{condition!r} is no condition: make one with where(…)")
+
+
+def _column(name: str) -> str:
+    """The column of a test: only names that are known become SQL."""
+    if name not in _TESTED:
+        raise UsageError(f"a condition can't look at {name!r}: take one of {', '.join(_TESTED)}, entities, tags")
+    return name
 
 
 def _each(form: Callable[[str], str], names: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import settings as trial
 from hypothesis import strategies as st
 
+from hindlake.memory_store.conditions import MOST_PARTS, All, Condition, Either, Is, Not, where
 from hindlake.memory_store.errors import SettingsError, UsageError
 from hindlake.memory_store.names import name_key
 from hindlake.memory_store.predicates import READABLE, Filter, matches, predicate
@@ -69,6 +71,24 @@ tuples = st.lists(words, max_size=3).map(tuple)
 times = st.none() | st.sampled_from(TIMES) | st.datetimes(timezones=st.just(timezone(timedelta(hours=9))))
 
 
+tests = st.fixed_dictionaries(
+    {},
+    optional={name: words | tuples for name in (*COLUMNS[:-1], "entities", "tags")}
+    | {"since": st.sampled_from(TIMES), "until": st.sampled_from(TIMES)},
+).filter(bool)
+conditions: st.SearchStrategy[Condition] = st.recursive(
+    tests.map(lambda given: where(**given)),
+    lambda inner: (
+        st.tuples(inner, inner).map(lambda two: two[0] & two[1])
+        | st.tuples(inner, inner).map(lambda two: two[0] | two[1])
+        | inner.map(lambda one: ~one)
+        | st.lists(inner, max_size=2).map(lambda some: All(tuple(some)))
+        | st.lists(inner, max_size=2).map(lambda some: Either(tuple(some)))
+    ),
+    max_leaves=6,
+)
+
+
 @st.composite
 def filters(draw: st.DrawFn) -> Filter:
     """A filter with some of its fields set."""
@@ -80,6 +100,8 @@ def filters(draw: st.DrawFn) -> Filter:
         values[name] = draw(times)
     if draw(st.integers(0, 3)) == 0:
         values["entity_groups"] = draw(st.lists(tuples, max_size=2).map(tuple))
+    if draw(st.booleans()):
+        values["where"] = draw(conditions)
     return Filter(**values)
 
 
@@ -89,10 +111,61 @@ def filters(draw: st.DrawFn) -> Filter:
 @example(filter=Filter(("acme",), states=None, entities=("'] OR true OR array_has_any(entities, ['",)))
 @example(filter=Filter(("acme",), states=None, all_tags=("\\", "'")))
 @example(filter=Filter(("acme",), states=None, ids=("\ud800", "\x00")))
+@example(filter=Filter(("acme",), states=None, where=~where(tool="x' OR 1=1 --", tags="\\")))
+@example(filter=Filter(("acme",), states=None, where=~(where(entities=()) | where(tool=()) | where(since=TIMES[2]))))
 def test_lancedb_returns_exactly_the_rows_that_match_in_python(table: Any, filter: Filter) -> None:
     """Whatever values a filter holds, the store and the oracle agree."""
     got = table.search().where(predicate(filter)).select(["id"]).to_arrow().column("id").to_pylist()
     assert sorted(got) == sorted(row["id"] for row in rows() if matches(row, filter))
+
+
+@trial(max_examples=150, deadline=None)
+@given(condition=conditions, number=st.integers(0, len(NASTY) - 1))
+def test_a_condition_holds_as_the_naive_reading_of_it_does(condition: Condition, number: int) -> None:
+    """The oracle's own oracle: sets and Python's and, or, not."""
+    row = rows()[number]
+
+    def naive(part: Condition) -> bool:
+        if isinstance(part, All):
+            return all([naive(one) for one in part.every])
+        if isinstance(part, Either):
+            return any([naive(one) for one in part.some])
+        if isinstance(part, Not):
+            return not naive(part.without)
+        if not isinstance(part, Is):
+            return row["valid_from"] is not None and row["valid_from"] >= part.time  # type: ignore[attr-defined]
+        wanted = {value.replace("\ud800", "\ufffd") for value in part.values}
+        if part.column == "entities":
+            return bool({name_key(v) for v in part.values} & {name_key(v) for v in row["entities"] or ()})
+        if part.column == "tags":
+            return bool(wanted & set(row["tags"] or ()))
+        return (row.get(part.column) or "") in wanted
+
+    at_all = {"namespaces": (row["namespace"],), "states": None}
+    assert matches(row, Filter(**at_all, where=condition)) is naive(condition)
+    assert matches(row, Filter(**at_all, where=~condition)) is not naive(condition)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: where(),
+        lambda: where(tool=1),
+        lambda: where(tags=["a", None]),
+        lambda: where(since="2026-01-01"),
+        lambda: where(tool="a") & "b",
+        lambda: where(tool="a") and where(tool="b"),
+        lambda: Filter(("acme",), where="tool = 'a'"),
+        lambda: Filter(("acme",), where=All(("x",))),
+        lambda: Filter(("acme",), where=All((where(tool="a"),) * MOST_PARTS)),
+        lambda: predicate(Filter(("acme",), where=Is("1=1 OR tool", ("a",)))),
+        lambda: matches({"namespace": "acme"}, Filter(("acme",), states=None, where=Is("no_column", ("a",)))),
+    ],
+)
+def test_a_condition_that_can_not_be_meant_is_refused(make: Callable[[], object]) -> None:
+    """Nothing to look at, no text, no condition, Python's own and, too long, a column that is none."""
+    with pytest.raises(UsageError):
+        make()
 
 
 def test_every_value_finds_itself_and_nothing_else(table: Any) -> None:
