@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from .aliases import NameBook, aliases_of
 from .clock import as_utc
 from .embedders import Embedder
 from .errors import UsageError
@@ -117,7 +118,9 @@ def search_past(
     Every memory that passes is looked at. Vectors are those that the lake keeps of this embedder; a memory whose
     vector it lacks is found by its words.
     """
-    rows = {row["id"]: row for one in known for row in one.memories.to_pylist() if matches(row, where)}
+    every = [row for one in known for row in one.memories.to_pylist()]
+    where = NameBook(aliases_of(every)).expand(where)
+    rows = {row["id"]: row for row in every if matches(row, where)}
     now = max((one.at for one in known), default=datetime(1970, 1, 1, tzinfo=UTC))
     if not query.strip():
         newest = sorted(rows.values(), key=lambda row: (row["valid_from"], row["id"]), reverse=True)
