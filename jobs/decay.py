@@ -9,6 +9,7 @@ bounds how long a record is kept. That a memory was never read is known only sin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,14 +26,16 @@ from ..memory_store.usage import first_read, heirs, inherited, read_usage
 from .decide import Decided, DecideReport, View, decide
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 #: Columns of the store that the job looks at.
 COLUMNS = ("id", "kind", "importance", "strength", "valid_from", "added_at")
 #: Memories that are held as Python values at once.
 BATCH_ROWS = 20_000
-#: Decisions that are settled together.
-ACTS = 50_000
+#: Days, and strength, by which numbers that are computed in columns may differ.
+_SPARE = 1e-6
 
 
 def decay(
@@ -78,32 +81,57 @@ def rule(view: View, *, write: bool) -> Iterator[Decided]:
 
 
 def _decided(view: View, memories: pa.Table, touches: Touches) -> Iterator[Decided]:
-    """Decide on memories, `ACTS` at a time: each time costs a look at the whole log."""
+    """Decide on memories; only those whose time may be over are looked at one by one."""
     settings, rate = view.settings, view.settings.search.decay
     kinds = set(memories.column("kind").unique().to_pylist())
     policies = {kind: settings.retention.policy(view.namespace, kind) for kind in kinds}
-    over: list[Mapping[str, Any]] = []
-    for start in range(0, memories.num_rows, BATCH_ROWS):
-        rows = memories.slice(start, BATCH_ROWS).to_pylist()
-        over += [row for row in rows if reason_to_go(row, policies[row["kind"]], touches, view.now, rate)]
-    back = restored_at(view.lake, view.namespace, [row["id"] for row in over])
+    over = memories.filter(may_go(memories, policies, touches, view.now, rate))
+    back = restored_at(view.lake, view.namespace, over.column("id").to_pylist())
     touches = Touches(touches.read_at, touches.logged_since, back)
-    decided = Decided()
-    decided.counts["alive"] = memories.num_rows - len(over)
-    for row in over:
-        policy = policies[row["kind"]]
-        reason = reason_to_go(row, policy, touches, view.now, rate)
-        if not reason:
-            decided.counts["alive"] += 1
-        elif sets := _sets(row, policy, settings.retention.downrank):
-            decided.acts.append([{"id": row["id"], "reason": reason, **sets}])
-        else:
-            decided.counts["kept"] += 1
-        if len(decided.acts) == ACTS:
-            yield decided
-            decided = Decided()
-    decided.counts = +decided.counts
-    yield decided
+    yield Decided(counts=Counter(alive=memories.num_rows - over.num_rows))
+    for start in range(0, over.num_rows, BATCH_ROWS):
+        decided = Decided()
+        for row in over.slice(start, BATCH_ROWS).to_pylist():
+            policy = policies[row["kind"]]
+            reason = reason_to_go(row, policy, touches, view.now, rate)
+            if not reason:
+                decided.counts["alive"] += 1
+            elif sets := _sets(row, policy, settings.retention.downrank):
+                decided.acts.append([{"id": row["id"], "reason": reason, **sets}])
+            else:
+                decided.counts["kept"] += 1
+        yield decided
+
+
+def may_go(
+    memories: pa.Table, policies: Mapping[str, RetentionPolicy], touches: Touches, now: datetime, rate: float
+) -> pa.Array:
+    """A flag for each memory (columns `COLUMNS`): False where `reason_to_go` finds none and need not be asked."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def days(times: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+        micros = times.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
+        return np.asarray((now.timestamp() * 1e6 - micros) / 86_400e6 + _SPARE, np.float64)
+
+    def of(name: str) -> npt.NDArray[np.float64]:
+        values = [float(getattr(policies[one], name)) for one in kind.dictionary.to_pylist()]
+        return np.array(values, np.float64)[kind.indices.to_numpy()]
+
+    kind = memories.column("kind").combine_chunks().dictionary_encode()
+    came = np.fmin(days(memories.column("valid_from")), days(memories.column("added_at")))
+    came = np.nan_to_num(came, nan=_SPARE)
+    times = pa.chunked_array([pa.array(touches.read_at.values(), pa.timestamp("us", "UTC"))])
+    place = pc.index_in(memories.column("id").combine_chunks(), value_set=pa.array(touches.read_at, pa.string()))
+    read = np.append(days(times), np.nan)[pc.fill_null(place, -1).to_numpy(zero_copy_only=False)]
+    logged = -np.inf if touches.logged_since is None else _days(as_utc(touches.logged_since), now) + _SPARE
+    expired = (of("ttl_days") > 0) & (came > of("ttl_days"))
+    unused = (of("unused_days") > 0) & np.isnan(read) & (np.minimum(came, logged) > of("unused_days"))
+    importance = np.clip(memories.column("importance").to_numpy().astype(np.float64), 0.0, 1.0)
+    quiet = np.maximum(np.fmin(came, read), 0.0)
+    weak = importance * np.exp(-rate * (1 - importance / 2) * quiet) < of("floor") + _SPARE
+    return pa.array(expired | unused | weak)
 
 
 def _sets(row: Mapping[str, Any], policy: RetentionPolicy, downrank: float) -> dict[str, Any]:

@@ -88,28 +88,55 @@ def _cells(vectors: Vectors, rows: Places, exact_rows: int) -> Iterator[Places]:
     if len(rows) <= exact_rows:
         yield np.arange(len(rows))
         return
-    count = max(2, round(len(rows) ** 0.5))
-    centres = _centres(vectors, rows, count)
-    first = np.empty((len(rows), 2), np.int64)
-    for start in range(0, len(rows), _BLOCK):
-        near = vectors[rows[start : start + _BLOCK]] @ centres.T
-        first[start : start + _BLOCK] = np.argpartition(-near, 1, axis=1)[:, :2]
-    cells = first.ravel()
-    order = np.argsort(cells, kind="stable")
-    ends = np.searchsorted(cells[order], np.arange(count + 1))
-    for start, end in pairwise(ends):
-        members = order[start:end] // 2
+    centres = centres_of(vectors[rows[sample_of(len(rows))]], cell_count(len(rows)))
+    cells = np.concatenate(
+        [nearest_cells(vectors[rows[at : at + _BLOCK]], centres) for at in range(0, len(rows), _BLOCK)]
+    )
+    for members in members_of(cells, len(centres)):
         # A cell that all crowd into is cut: what it takes stays bounded, and its rows have another cell.
         for at in range(0, len(members), 4 * exact_rows):
             yield members[at : at + 4 * exact_rows]
 
 
-def _centres(vectors: Vectors, rows: Places, count: int) -> Vectors:
-    """Unit centres by k-means on a sample, begun from rows that are chosen by a fixed seed."""
+def cell_count(rows: int) -> int:
+    """How many cells so many rows are cut into: about √n."""
+    return max(2, round(rows**0.5))
+
+
+def sample_of(rows: int) -> Places:
+    """Places of the rows that the centres of so many are fitted on, in order, chosen by a fixed seed."""
     import numpy as np
 
-    chance = np.random.default_rng(20_260_301)
-    sample = vectors[np.sort(chance.choice(rows, min(len(rows), count * _SAMPLE), replace=False))]
+    size = min(rows, cell_count(rows) * _SAMPLE)
+    return np.sort(np.random.default_rng(20_260_301).choice(rows, size, replace=False))
+
+
+def nearest_cells(vectors: Vectors, centres: Vectors) -> Places:
+    """The two cells that each vector lies in, the nearest first, [rows, 2]."""
+    import numpy as np
+
+    near = vectors @ centres.T
+    two = np.argpartition(-near, 1, axis=1)[:, :2]
+    swapped = np.take_along_axis(near, two, axis=1)
+    return np.where((swapped[:, 0] < swapped[:, 1])[:, None], two[:, ::-1], two)
+
+
+def members_of(cells: Places, count: int) -> Iterator[Places]:
+    """The rows of each of `count` cells, of rows that lie in the cells `cells`, [rows, …]."""
+    import numpy as np
+
+    flat, width = cells.ravel(), cells.shape[1]
+    order = np.argsort(flat, kind="stable")
+    for start, end in pairwise(np.searchsorted(flat[order], np.arange(count + 1))):
+        yield order[start:end] // width
+
+
+def centres_of(sample: Vectors, count: int) -> Vectors:
+    """Unit centres by k-means on a sample, [count, dim], begun from rows that are chosen by a fixed seed."""
+    import numpy as np
+
+    chance = np.random.default_rng(20_260_302)
+    count = min(count, len(sample))
     centres: Vectors = sample[np.sort(chance.choice(len(sample), count, replace=False))].copy()
     for _ in range(_ROUNDS):
         nearest = np.concatenate(

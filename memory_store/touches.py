@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from .lake import Lake
-from .log import read_log
+from .log import log_paths, read_log
 
 #: Decisions that bring a memory back, or take back what sent it away.
 _BACK = ("restore", "undo")
@@ -24,14 +24,16 @@ def restored_at(lake: Lake, namespace: str, ids: Iterable[str]) -> dict[str, dat
     wanted = pa.array(sorted(set(ids)), pa.string())
     if not len(wanted):
         return {}
-    log = read_log(lake, namespace, 0, ["id", "at", "decision", "verdict"])
-    rows = log.filter(
-        pc.and_(
-            pc.and_(pc.equal(log.column("verdict"), "accepted"), pc.is_in(log.column("id"), value_set=wanted)),
-            pc.is_in(log.column("decision"), value_set=pa.array(_BACK)),
+    found = [pa.table({"id": pa.array([], pa.string()), "at": pa.array([], pa.timestamp("us", "UTC"))})]
+    for _, log in lake.read_tables(log_paths(lake, namespace), ["id", "at", "decision", "verdict"]):
+        rows = log.filter(
+            pc.and_(
+                pc.and_(pc.equal(log.column("verdict"), "accepted"), pc.is_in(log.column("id"), value_set=wanted)),
+                pc.is_in(log.column("decision"), value_set=pa.array(_BACK)),
+            )
         )
-    )
-    last = rows.group_by("id").aggregate([("at", "max")])
+        found.append(rows.select(["id", "at"]))
+    last = pa.concat_tables(found).group_by("id").aggregate([("at", "max")])
     return dict(zip(last.column("id").to_pylist(), last.column("at_max").to_pylist(), strict=True))
 
 

@@ -99,11 +99,24 @@ def first_read(lake: Lake, namespace: str) -> datetime | None:
 
 def heirs(lake: Lake, namespace: str) -> dict[str, str]:
     """For each memory that was merged into another, the one that stands for it now."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = ("id", "verdict", "decision", "state", "superseded_by")
+    merged: set[str] = set()
+    for keys in read_keys(lake, namespace, names):
+        merged.update(keys.filter(pc.equal(keys.column("state"), "merged")).column("id").to_pylist())
+    if not merged:
+        return {}
+    wanted = pa.array(merged, pa.string())
     into: dict[str, str] = {}
-    for keys in read_keys(lake, namespace):
-        columns = (keys.column(name).to_pylist() for name in ("id", "verdict", "decision", "state", "superseded_by"))
-        for id, verdict, decision, state, successor in zip(*columns, strict=True):
-            if verdict != "accepted" or decision == "refuse" or state is None:
+    for keys in read_keys(lake, namespace, names):
+        # Few memories were ever merged: only what the log says of those is looked at.
+        rows = keys.filter(pc.and_(pc.is_in(keys.column("id"), value_set=wanted), pc.is_valid(keys.column("state"))))
+        for id, verdict, decision, state, successor in zip(
+            *(rows.column(name).to_pylist() for name in names), strict=True
+        ):
+            if verdict != "accepted" or decision == "refuse":
                 continue
             if state == "merged" and successor:
                 into[id] = successor

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindlake.jobs.cool import cool
-from hindlake.jobs.decay import Touches, decay, reason_to_go
+from hindlake.jobs.decay import Touches, decay, may_go, reason_to_go
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.generations import build, current, open_tables
 from hindlake.memory_store.inbox import write_user_act
@@ -19,6 +19,7 @@ from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.log import read_log, settle
 from hindlake.memory_store.predicates import Filter
 from hindlake.memory_store.reads import Read, new_read_id, write_reads
+from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import RetentionPolicy, RetentionSettings, Settings
 from hindlake.memory_store.status import status
 from hindlake.sdk.memory import Memory
@@ -55,6 +56,14 @@ def test_the_time_of_a_memory_is_over_when_the_formulas_say_so(
     )
     policy = RetentionPolicy(ttl_days=ttl, unused_days=unused, floor=floor)
     assert bool(reason_to_go(row, policy, touches, now, 0.01)) == (expired or idle or weak)
+    rows = table_of([{**row, "kind": "fact"}, {"id": "n", "kind": "rule"}], "memories")
+    policies = {"fact": policy, "rule": RetentionPolicy()}
+    unbrought = Touches(touches.read_at, touches.logged_since)
+    screened = may_go(rows, policies, unbrought, now, 0.01).to_pylist()
+    assert screened[0] >= bool(reason_to_go(row, policy, unbrought, now, 0.01))
+    assert not screened[1]
+    clearly_alive = min(held, written) < 1 and importance > 0.5 and floor < 0.4
+    assert not (clearly_alive and screened[0])
 
 
 def test_what_is_known_of_no_time_is_left_alone() -> None:

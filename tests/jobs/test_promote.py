@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindlake.jobs.decide import Decided
-from hindlake.jobs.promote import confirmed, promote, promotions
+from hindlake.jobs.promote import confirmed, promote, promotions, traces_of
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.inbox import Row
 from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from story_home import TODAY
@@ -24,12 +25,21 @@ def row(id: str, *traces: str, **columns: Any) -> Row:
     return {"id": id, "evidence": evidence, **plain, **columns}
 
 
+def decide_on(rows: list[Row], least: int) -> Decided:
+    memories = table_of(rows, "memories")
+    whole = Decided()
+    for some in promotions(memories, traces_of(memories), least):
+        whole.acts += some.acts
+        whole.counts.update(some.counts)
+    return whole
+
+
 def promoted(decided: Decided) -> dict[str, float]:
     return {act[0]["id"]: act[0]["confidence"] for act in decided.acts}
 
 
 def test_a_memory_that_two_traces_show_rises() -> None:
-    assert promoted(promotions([row("a", "t1", "t2"), row("b", "t1")], 2)) == {"a": 0.75}
+    assert promoted(decide_on([row("a", "t1", "t2"), row("b", "t1")], 2)) == {"a": 0.75}
 
 
 def test_what_was_merged_into_a_memory_confirms_it_however_long_the_chain() -> None:
@@ -38,25 +48,25 @@ def test_what_was_merged_into_a_memory_confirms_it_however_long_the_chain() -> N
         row("b", "t2", state="merged", superseded_by="a"),
         row("c", "t3", state="merged", superseded_by="b"),
     ]
-    assert promoted(promotions(rows, 2)) == {"a": confirmed(3)}
+    assert promoted(decide_on(rows, 2)) == {"a": confirmed(3)}
 
 
 def test_the_same_trace_twice_is_one() -> None:
     rows = [row("a", "t1", "t1"), row("b", "t1", state="merged", superseded_by="a")]
-    assert promotions(rows, 2).counts == {"unconfirmed": 1}
+    assert decide_on(rows, 2).counts == {"unconfirmed": 1}
 
 
 def test_what_was_superseded_confirms_nothing() -> None:
     rows = [row("new", "t1"), row("old", "t2", "t3", state="superseded", superseded_by="new")]
-    assert promotions(rows, 2).acts == []
+    assert decide_on(rows, 2).acts == []
 
 
 def test_a_page_that_is_read_again_confirms_nothing() -> None:
-    assert promotions([row("a", "t1", "t2", "t3", said_by="web")], 2).counts == {"untrusted": 1}
+    assert decide_on([row("a", "t1", "t2", "t3", said_by="web")], 2).counts == {"untrusted": 1}
 
 
 def test_a_pattern_counts_its_tasks_itself() -> None:
-    assert promotions([row("a", "t1", "t2", tags=["pattern"])], 2).counts == {"patterns": 1}
+    assert decide_on([row("a", "t1", "t2", tags=["pattern"])], 2).counts == {"patterns": 1}
 
 
 def test_a_ring_of_merged_memories_ends() -> None:
@@ -65,7 +75,7 @@ def test_a_ring_of_merged_memories_ends() -> None:
         row("b", "t2", state="merged", superseded_by="a"),
         row("c", "t3", state="merged", superseded_by="gone"),
     ]
-    assert promotions(rows, 1).acts == []
+    assert decide_on(rows, 1).acts == []
 
 
 MEMORIES = st.lists(
@@ -91,7 +101,7 @@ def test_support_is_what_a_naive_walk_counts(memories: list[tuple[set[str], str,
             at = memories[at][2]
         if at < len(memories) and memories[at][1] == "active":
             support[f"m{at}"] |= traces
-    decided = promotions(rows, least)
+    decided = decide_on(rows, least)
     expected = {id: confirmed(len(traces)) for id, traces in support.items() if len(traces) >= least}
     assert promoted(decided) == {id: value for id, value in expected.items() if value >= 0.51}
     assert len(decided.acts) + decided.counts.total() == sum(state == "active" for _, state, _ in memories)
