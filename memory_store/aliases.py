@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from .clock import END_OF_TIME
+from .conditions import All, Condition, Either, Is, Not
 from .errors import UsageError
 from .ids import derive_id
 from .inbox import Row
@@ -259,6 +260,7 @@ class NameBook:
             not_entities=_all(things, filter.not_entities),
             task_types=None if filter.task_types is None else _all(types, filter.task_types),
             not_task_types=_all(types, filter.not_task_types),
+            where=None if filter.where is None else _inside(filter.where, things, types),
         )
 
 
@@ -287,6 +289,22 @@ def subject_of(filter: Filter) -> str:
     """The one subject that a filter is bound to; empty if there is none, or several."""
     subjects = set(filter.own_subjects if filter.own_subjects is not None else filter.subjects or ())
     return subjects.pop() if len(subjects) == 1 else ""
+
+
+def _inside(condition: Condition, things: Classes, types: Classes) -> Condition:
+    """The same condition with all names of what it names."""
+    match condition:
+        case All(every=parts):
+            return All(tuple(_inside(part, things, types) for part in parts))
+        case Either(some=parts):
+            return Either(tuple(_inside(part, things, types) for part in parts))
+        case Not(without=inner):
+            return Not(_inside(inner, things, types))
+        case Is(column="entities", values=values):
+            return Is("entities", _all(things, values))
+        case Is(column="task_type", values=values):
+            return Is("task_type", _all(types, values))
+    return condition
 
 
 def _all(classes: Classes, names: Sequence[str]) -> tuple[str, ...]:

@@ -90,6 +90,15 @@ def is_organised(name: str) -> bool:
     return bool(_ORGANISED.search(name_key(name)))
 
 
+def without_kind(key: str) -> str:
+    """What a compared name is without the words that say that it is a company's, an office's or a place's.
+
+    >>> without_kind("ford inc."), without_kind("顺丰公司")
+    ('ford', '顺丰')
+    """
+    return " ".join(_ORGANISED.sub(" ", key).split())
+
+
 def likeness(first: str, second: str) -> Likeness | None:
     """How two names that differ may be one by their letters; None where nothing speaks for it, or a number, a code or
     a kind of thing speaks against it.
