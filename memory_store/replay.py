@@ -203,7 +203,7 @@ class _Memories(Mapping[str, Told]):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        said = pc.is_in(log.column("decision"), value_set=pa.array(["add", "refuse"]))
+        said = pc.is_in(log.column("decision"), value_set=pa.array(["add", "alias", "refuse"]))
         self._rows = log.filter(said).select(["id", "kind", "text", "subject", "task_id", "evidence"])
         self._places: dict[str, int] = {}
         for place, id in enumerate(self._rows.column("id").to_pylist()):

@@ -249,7 +249,7 @@ def reflection_entries(rows: Iterable[Row], known: Known) -> Iterator[Entry]:
         tokens = (row["input_tokens"] or 0) + (row["output_tokens"] or 0)
         goals = [goal for trace in traces if (goal := _goal(trace, known))]
         yield Entry(
-            at=row["at"], kind="reflection", what="reflection", text=shorten(" · ".join(goals), TEXT),
+            at=row["at"], kind="reflection", what="reply", text=shorten(" · ".join(goals), TEXT),
             verdict="failed" if row["error"] else "done", reason=shorten(row["error"] or "", TEXT),
             note=f"{row['reflector'] or ''}, {len(traces)} traces" + (f", {tokens} tokens" if tokens else ""),
             run=row["run"] or "", job=known.jobs.get(row["run"] or "", ""), traces=traces, tasks=tasks,

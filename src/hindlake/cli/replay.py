@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -17,14 +16,12 @@ from ..memory_store.moments import period_of
 from ..memory_store.replay import Replay, Selection
 from ..memory_store.replay_page import MOST, page, plain
 from ..memory_store.timeline import KINDS, Entry
-from .session import HomeOption, JsonOption, NamespaceOption, Session
+from .session import HomeOption, JsonOption, NamespaceOption, Session, safe
 
 #: Memories of a read that are shown in the terminal.
 _MEMORIES = 3
 #: Characters of a text that are shown in the terminal.
 _TEXT = 110
-#: Signs that show nothing by themselves and change how others look; joiners and variants of signs are kept.
-_KEPT_SIGNS = frozenset("\u200c\u200d")
 
 
 def register(app: typer.Typer) -> None:
@@ -130,17 +127,6 @@ def _shown(entry: Entry, told: Replay) -> Iterator[str]:
         yield " " * 24 + safe(f"→ {shorten(memory.text, _TEXT) if memory else '(not in the log)'}  {id}")
     if entry.kind == "read" and len(entry.memories) > _MEMORIES:
         yield " " * 24 + f"→ and {len(entry.memories) - _MEMORIES} more"
-
-
-def safe(text: str) -> str:
-    """Text that a terminal shows and does not obey: control signs, and those that turn the writing around, are ◦.
-
-    >>> safe("a\\x1b[2Jb\\u202ec")
-    'a◦[2Jb◦c'
-    """
-    return "".join(
-        "◦" if unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in _KEPT_SIGNS else sign for sign in text
-    )
 
 
 def _waiting(session: Session) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime
@@ -72,8 +73,23 @@ class Session:
             show()
 
     def line(self, text: str = "") -> None:
-        """Print a line of the answer as it is."""
-        self.console.print(text, markup=False, soft_wrap=True)
+        """Print a line of the answer, as `safe` makes it."""
+        self.console.print(safe(text), markup=False, soft_wrap=True)
+
+
+#: Signs without a shape of their own that are shown as they are: line ends, tabs, joiners.
+_KEPT_SIGNS = frozenset("\n\t\u200c\u200d")
+
+
+def safe(text: str) -> str:
+    """Text that a terminal shows and does not obey: control signs, and those that turn the writing around, are ◦.
+
+    >>> safe("a\\x1b[2Jb\\u202ec")
+    'a◦[2Jb◦c'
+    """
+    return "".join(
+        "◦" if unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in _KEPT_SIGNS else sign for sign in text
+    )
 
 
 def _plain(value: object) -> object:
