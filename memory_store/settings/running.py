@@ -34,6 +34,8 @@ class JobSettings(Section):
     compact_min_age_minutes: int = Field(10, ge=0)
     #: Minutes that small files are kept beside the bigger one that replaces them, for readers that know only them
     compact_grace_minutes: int = Field(60, ge=0)
+    #: Days that a generation is kept, and folded, after readers were switched away from it
+    generation_days: float = Field(7, ge=0)
     #: Minutes that old generations of the store are kept after a purge, for searches that hold them
     purge_grace_minutes: int = Field(60, ge=0)
     #: Hours after which a purge is swept once more: no job may take longer
