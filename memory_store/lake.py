@@ -17,6 +17,7 @@
     ns=<namespace>/vectors/<embedder>/<name>.parquet    vectors of other models, by keyed hash of the text
     ns=<namespace>/purged/<purge>.json                  what was purged, by id; its receipt beside it
     lease/<job>/<namespace>/<epoch>.json                who is at work on a job; the newest counts
+    backups/<place>.json                                where backups of the lake lie
     format.json                                         format and id of the lake
     generations/<number>/<step>.json                    generations: claimed, ready, dropped
     current/<number>.json                               the newest names the generation that readers use
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from .backups import BackupFiles
     from .bucket import Bucket
 
 _T = TypeVar("_T")
@@ -105,7 +107,7 @@ def parquet_bytes(rows: pa.Table) -> bytes:
 class Lake:
     """Files under one root. Safe to share between threads; of a bucket, see `bucket` for what a fork does to it."""
 
-    def __init__(self, store: Folder | Bucket, url: str) -> None:
+    def __init__(self, store: Folder | Bucket | BackupFiles, url: str) -> None:
         self._store = store
         #: Where the lake lies, for messages
         self.url = url
