@@ -59,10 +59,7 @@ def sweep(lake: Lake, settings: Settings, purge: Purge, blocked: Blocked, pieces
     paths = [path for path in lake.names(namespace_path(purge.namespace)) if not path.startswith(own)]
     for path in sorted(paths, key=lambda path: (path.split("/")[1] == "log", path)):
         removed.files["looked at"] += 1
-        if path.endswith(".parquet"):
-            _sweep_table(lake, path, purge, blocked, pieces, removed)
-        else:
-            _sweep_text(lake, path, pieces, removed)
+        _sweep_file(lake, path, purge, blocked, pieces, removed)
     if not settings.is_remote:
         for unborn in (Path(settings.home) / "lake" / ".unborn").glob("*"):
             _sweep_unborn(unborn, pieces, removed)
@@ -82,22 +79,42 @@ def _sweep_unborn(path: Path, pieces: Pieces, removed: Removed) -> None:
         removed.files["deleted"] += 1
 
 
-def _sweep_table(lake: Lake, path: str, purge: Purge, blocked: Blocked, pieces: Pieces, removed: Removed) -> None:
+def _sweep_file(lake: Lake, path: str, purge: Purge, blocked: Blocked, pieces: Pieces, removed: Removed) -> None:
     try:
-        rows = lake.read_table(path)
-        footer = lake.footer(path)
+        clean, changed = cleaned_file(path, lake.get(path), purge, blocked, pieces)
     except FileNotFoundError:
         return
     except DamagedFile:
         removed.damaged.append(path)
         return
-    folder = path.split("/")[1]
-    clean, changed = cleaned(folder, rows, purge, blocked, pieces)
     if not changed:
         return
-    removed.files["rewritten"] += 1
-    removed.rows[folder] += changed
-    lake.put(path, _as_before(clean, footer))
+    removed.rows[path.split("/")[1]] += changed
+    if clean is None:
+        lake.delete([path])
+        removed.files["deleted"] += 1
+    else:
+        lake.put(path, clean)
+        removed.files["rewritten"] += 1
+
+
+def cleaned_file(path: str, data: bytes, purge: Purge, blocked: Blocked, pieces: Pieces) -> tuple[bytes | None, int]:
+    """A file of the lake without what was purged, None if it has to go, and how many rows say less. Pure.
+
+    Raises `DamagedFile` for a table that can't be understood.
+    """
+    if not path.endswith(".parquet"):
+        return _cleaned_text(path, data, pieces)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        rows = file.read()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DamagedFile(f"{path} is damaged ({error}): bring it back from a backup") from error
+    clean, changed = cleaned(path.split("/")[1], rows, purge, blocked, pieces)
+    return (_as_before(clean, file.metadata) if changed else data), changed
 
 
 def cleaned(folder: str, rows: pa.Table, purge: Purge, blocked: Blocked, pieces: Pieces) -> tuple[pa.Table, int]:
@@ -215,12 +232,9 @@ def _without(value: Any, said: set[str | None]) -> Any:
     return value
 
 
-def _sweep_text(lake: Lake, path: str, pieces: Pieces, removed: Removed) -> None:
-    """A file that is no table: of JSON the strings are replaced, a reply of a model and anything else is deleted."""
-    try:
-        text = lake.get(path).decode("utf-8", "replace")
-    except FileNotFoundError:
-        return
+def _cleaned_text(path: str, data: bytes, pieces: Pieces) -> tuple[bytes | None, int]:
+    """A file that is no table: of JSON the strings are replaced, a reply of a model and anything else goes."""
+    text = data.decode("utf-8", "replace")
     try:
         value = json.loads(text)
         some = list(leaves(value))
@@ -228,16 +242,11 @@ def _sweep_text(lake: Lake, path: str, pieces: Pieces, removed: Removed) -> None
         value, some = None, [text]
     hits = pieces.hits(some)
     if not hits:
-        return
-    folder = path.split("/")[1]
-    removed.rows[folder] += 1
-    if value is None or folder == "replies":
-        lake.delete([path])
-        removed.files["deleted"] += 1
-    else:
-        said = {some[place] for place in hits}
-        lake.put(path, json.dumps(_without(value, set(said)), ensure_ascii=False).encode())
-        removed.files["rewritten"] += 1
+        return data, 0
+    if value is None or path.split("/")[1] == "replies":
+        return None, 1
+    said = {some[place] for place in hits}
+    return json.dumps(_without(value, set(said)), ensure_ascii=False).encode(), 1
 
 
 def _as_before(rows: pa.Table, footer: Any) -> bytes:
