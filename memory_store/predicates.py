@@ -6,11 +6,14 @@ only as a literal, through the quoters at the end of this file.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from .clock import as_utc
 from .conditions import All, Condition, Either, From, Is, Not, check
@@ -252,6 +255,20 @@ def _in_time(row: Mapping[str, Any], filter: Filter) -> bool:
         (filter.valid_at, lambda time: end is None or as_utc(end) > time),
     )
     return all(time is None or check(as_utc(time)) for time, check in checks)
+
+
+def filter_json(filter: Filter) -> str:
+    """What a filter asks for, as JSON: the fields that say something, without the namespaces.
+
+    >>> filter_json(Filter(("acme",), kinds=("fact",), subjects=("ann",)))
+    '{"kinds":["fact"],"subjects":["ann"]}'
+    """
+    said: dict[str, Any] = {}
+    for field in fields(filter):
+        value = getattr(filter, field.name)
+        if field.name != "namespaces" and value != field.default:
+            said[field.name] = as_utc(value) if isinstance(value, datetime) else value
+    return _storable(json.dumps(msgspec.to_builtins(said), ensure_ascii=False, separators=(",", ":")))
 
 
 def _condition(condition: Condition, named: str, form: Callable[[str], str], is_not: bool = False) -> str:

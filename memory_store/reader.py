@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from .aliases import BookKeeper, NameBook
 from .clock import Clock
+from .cursors import DEPTH, Cursor, read_cursor, write_cursor
 from .embedders import Embedder, embedder_named
 from .errors import StoreError
 from .generations import Generation, ensure, open_tables
 from .lake import Lake
+from .newest import newest
 from .overlay import Overlay, OverlayReader
 from .predicates import Filter, matches
-from .schema import arrow_schema
-from .search import Hit, find, newest_passages
+from .search import Hit, find, placed
 from .settings import Settings
 from .tables import Tables
 from .usage import CreditReader, Use
 from .vectors import embed_texts, text_to_embed
 
-_COLUMNS = [name for name in arrow_schema("memories").names if name != "vector"]
+_T = TypeVar("_T")
+#: Queries whose vectors are kept.
+_ASKED = 64
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,18 @@ class Answer:
     seq: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class _Scope:
+    """What one search looks at."""
+
+    #: The filter, with what it must not return
+    where: Filter
+    #: Rows that the store does not hold yet
+    fresh: list[Mapping[str, Any]]
+    #: Place in the log up to which it knows, by namespace
+    seq: Mapping[str, int]
+
+
 class Reader:
     """Searches the generation in use, or always the one given. Safe to share between threads; make a new one after a
     fork.
@@ -63,6 +77,7 @@ class Reader:
         self._latest: dict[str, tuple[float, int, Overlay]] = {}
         self._vectors: dict[tuple[str, str], Any] = {}
         self._credit: dict[str, CreditReader] = {}
+        self._asked: dict[tuple[str, str], Any] = {}
 
     def embedder(self) -> Embedder:
         """The embedder of the generation in use."""
@@ -77,17 +92,36 @@ class Reader:
 
         A search keeps the generation that it began with. What was written before it began is found.
         """
+        return self.answers([query], where, limit)[0]
+
+    def answers(self, queries: Sequence[str], where: Filter, limit: int) -> list[Answer]:
+        """An answer to each query, as `answer` gives it, in one look at what was written; embedded in one call."""
+        return self._in_view(lambda view: self._answers(view, queries, where, limit))
+
+    def page(self, query: str, where: Filter, limit: int, cursor: str) -> tuple[Answer, str]:
+        """Some hits of an answer, and the cursor to the next ones, empty where there are no more; `pages` tells how.
+
+        Raises `UsageError` for a cursor that is none, or another query's.
+        """
+        return self._in_view(lambda view: self._page(view, query, where, limit, cursor))
+
+    def place(self, namespace: str) -> tuple[str, int]:
+        """Name of the generation in use, and the place in the log up to which the last search of a namespace knew."""
+        latest = self._latest.get(namespace)
+        return self._current().generation.name, latest[2].seq if latest is not None else 0
+
+    def _in_view(self, act: Callable[[_View], _T]) -> _T:
         view = self._current()
         try:
-            return self._answer(view, query, where, limit)
+            return act(view)
         except StoreError:
             # A generation that was dropped under this search: readers had been switched away from it.
             now = self._current()
             if now is view:
                 raise
-            return self._answer(now, query, where, limit)
+            return act(now)
 
-    def _answer(self, view: _View, query: str, where: Filter, limit: int) -> Answer:
+    def _scope(self, view: _View, where: Filter) -> _Scope:
         where = self._book(view, where).expand(where)
         hidden: list[str] = []
         fresh: list[Mapping[str, Any]] = []
@@ -98,17 +132,58 @@ class Reader:
             wanted = where.states
             hidden += [id for id, state in overlay.states.items() if wanted is not None and state not in wanted]
             fresh += [row for row in overlay.added.to_pylist() if matches(row, where)]
-        where = replace(where, not_ids=(*where.not_ids, *hidden))
-        if not query.strip():
-            newest = [*_newest(view.tables, where, fresh, limit), *newest_passages(view.tables, where, limit)]
-            newest.sort(key=lambda hit: (_time(hit.row), hit.row["id"]), reverse=True)
-            return Answer(newest[:limit], view.generation.name, seq)
+        return _Scope(replace(where, not_ids=(*where.not_ids, *hidden)), fresh, seq)
+
+    def _answers(self, view: _View, queries: Sequence[str], where: Filter, limit: int) -> list[Answer]:
+        scope = self._scope(view, where)
+        vectors = self._query_vectors(view.embedder, [query for query in queries if query.strip()])
+        fresh = self._with_vectors(view.embedder, scope.fresh) if vectors else []
         now, search = self._clock.now(), self._settings.search
-        hits = find(
-            view.tables, view.embedder, query, where, search, now, limit, search.floor, search.lone_floor,
-            overlay=self._with_vectors(view.embedder, fresh), uses=partial(self._uses, where.namespaces),
-        )  # fmt: skip
-        return Answer(hits, view.generation.name, seq)
+
+        def one(query: str) -> Answer:
+            if not query.strip():
+                return Answer(newest(view.tables, scope.where, scope.fresh, limit), view.generation.name, scope.seq)
+            hits = find(
+                view.tables, view.embedder, query, scope.where, search, now, limit, search.floor, search.lone_floor,
+                search.named_floor, overlay=fresh, vector=vectors[query],
+                uses=partial(self._uses, where.namespaces), reranker=self._settings.rerank,
+            )  # fmt: skip
+            return Answer(hits, view.generation.name, scope.seq)
+
+        return [one(query) for query in queries]
+
+    def _page(self, view: _View, query: str, where: Filter, limit: int, cursor: str) -> tuple[Answer, str]:
+        known = read_cursor(cursor, query, where) if cursor else None
+        if not query.strip():
+            scope = self._scope(view, where)
+            before = known.before if known is not None else None
+            hits = newest(view.tables, scope.where, scope.fresh, limit + 1, before)
+            last = hits[limit - 1].row if len(hits) > limit else None
+            left = Cursor(before=(last["valid_from"], last["id"])) if last is not None else None
+        elif known is None:
+            [answer] = self._answers(view, [query], where, DEPTH)
+            hits, scope = answer.hits, self._scope(view, where)
+            places = [(hit.row["id"], hit.score, hit.relevance) for hit in hits[limit:]]
+            left = Cursor(places=tuple(places)) if places else None
+        else:
+            scope = self._scope(view, where)
+            hits, places = [], list(known.places)
+            while places and len(hits) < limit:
+                some, places = places[: limit - len(hits)], places[limit - len(hits) :]
+                hits += placed(view.tables, scope.where, some, scope.fresh)
+            left = Cursor(places=tuple(places)) if places else None
+        answer = Answer(hits[:limit], view.generation.name, scope.seq)
+        return answer, write_cursor(left, query, where) if left is not None else ""
+
+    def _query_vectors(self, embedder: Embedder, queries: Sequence[str]) -> dict[str, Any]:
+        """Vectors of queries: those of the last ones are known."""
+        keys = {query: (embedder.name, query) for query in queries}
+        found = {query: self._asked[key] for query, key in keys.items() if key in self._asked}
+        missing = [query for query in keys if query not in found]
+        found |= dict(zip(missing, embedder.queries(missing), strict=True)) if missing else {}
+        self._asked |= {keys[query]: found[query] for query in missing}
+        self._asked = dict(list(self._asked.items())[-_ASKED:])
+        return found
 
     def _uses(self, namespaces: Iterable[str], ids: Iterable[str]) -> dict[str, Use]:
         """What is known about the use of some memories."""
@@ -164,20 +239,3 @@ class Reader:
         own = {row["id"]: self._vectors[embedder.name, row["id"]] for row in bare}
         self._vectors = {key: vector for key, vector in self._vectors.items() if key[1] in own}
         return [{**row, "vector": own[row["id"]]} if row["id"] in own else row for row in rows]
-
-
-def _newest(tables: Tables, where: Filter, fresh: list[Mapping[str, Any]], limit: int) -> list[Hit]:
-    """The memories that pass the filter, by the time since when they hold, newest first."""
-    stored = tables.scan(where, ["id", "valid_from"]).to_pylist()
-    known = {row["id"] for row in stored}
-    new = {row["id"]: row for row in fresh if row["id"] not in known and row["id"] not in where.not_ids}
-    order = sorted([*stored, *new.values()], key=lambda row: (_time(row), row["id"]), reverse=True)[:limit]
-    wanted = tuple(row["id"] for row in order if row["id"] not in new)
-    rows = {row["id"]: row for row in tables.scan(replace(where, ids=wanted), _COLUMNS).to_pylist()} if wanted else {}
-    rows |= {id: {name: row[name] for name in _COLUMNS} for id, row in new.items()}
-    return [Hit(rows[row["id"]], 0.0, 0.0, {}, {}) for row in order if row["id"] in rows]
-
-
-def _time(row: Mapping[str, Any]) -> datetime:
-    value: datetime = row["valid_from"]
-    return value

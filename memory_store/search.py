@@ -20,8 +20,9 @@ from .legs import LEAST_SPAN, RECENT_DAYS, Ask, cosines_of, found_legs, shelf_le
 from .passage_legs import AROUND, NEAR, SAID, Pool, episode_legs, neighbour_legs, pool_of
 from .predicates import Filter, matches
 from .ranking import Leg, Place, Ranked, fuse, row_factors
+from .rerank import rerank
 from .schema import arrow_schema
-from .settings import SearchSettings
+from .settings import RerankSettings, SearchSettings
 from .tables import MEMORIES, PASSAGES, Candidate, Tables
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Hit:
     factors: Mapping[str, float]
     #: A passage's neighbours: the texts before and after it; empty where there is none
     beside: tuple[str, str] = ("", "")
+    #: Why a reranker that was asked had no say; empty: it had, or none was asked
+    rerank_error: str = ""
 
 
 def find(
@@ -72,24 +75,30 @@ def find(
     limit: int = 5,
     floor: float = 0.0,
     lone_floor: float = 0.0,
+    named_floor: float = 0.0,
     overlay: Iterable[Mapping[str, Any]] = (),
     vector: npt.NDArray[np.float32] | None = None,
     uses: Callable[[Iterable[str]], Mapping[str, Use]] | None = None,
+    reranker: RerankSettings | None = None,
 ) -> list[Hit]:
     """The memories that pass a filter and answer a query, best first.
 
     `embedder` is the generation's. `floor`: what is less relevant than this is not returned. `lone_floor`: the same
     for memories that share neither word nor name with the query where others do, if both are of one script.
+    `named_floor`: the same for memories that are about nothing of what the query names in full, where others are.
     `overlay`: rows that are not in the store yet, of any namespace, with their vectors; the filter is applied here, and
     a row whose id the store has too is left out. Hidden memories are named by the filter's `not_ids`. `vector`: the
-    query's, if it is known already. `uses`: asked what is known about the use of the candidates. Passages are found
-    only when the filter's kinds name them.
+    query's, if it is known already. `uses`: asked what is known about the use of the candidates. `reranker`: asked for
+    the order of the best. Passages are found only when the filter's kinds name them.
     """
     if limit < 1:
         return []
     if vector is None:
         vector = embedder.queries([query])[0]
-    search = _Search(tables, Ask(embedder, query, vector, settings, now), now, limit, floor, lone_floor, uses)
+    is_reranked = reranker is not None and bool(reranker.url)
+    most = max(limit, reranker.candidates) if reranker is not None and is_reranked else limit
+    floors = _Floors(floor, lone_floor, named_floor)
+    search = _Search(tables, Ask(embedder, query, vector, settings, now), now, most, floors, uses)
     kinds = filter.kinds
     hits: list[Hit] = []
     others = None if kinds is None else tuple(kind for kind in kinds if kind not in ("episode", "passage"))
@@ -100,7 +109,8 @@ def find(
         hits += search.memories("episodes", replace(filter, kinds=("episode",)), fresh)
     if kinds is not None and "passage" in kinds and tables.has_passages():
         hits += search.passages(replace(filter, kinds=("passage",)))
-    return sorted(hits, key=lambda hit: (-hit.score, -hit.relevance, hit.row["id"]))[:limit]
+    hits.sort(key=lambda hit: (-hit.score, -hit.relevance, hit.row["id"]))
+    return (rerank(query, hits, reranker) if reranker is not None and is_reranked else hits)[:limit]
 
 
 def legs_of(
@@ -120,6 +130,15 @@ def legs_of(
 
 
 @dataclass(frozen=True)
+class _Floors:
+    """The least relevance of what is returned; see `find`."""
+
+    all: float
+    lone: float
+    named: float
+
+
+@dataclass(frozen=True)
 class _Search:
     """One query in one store."""
 
@@ -127,8 +146,7 @@ class _Search:
     ask: Ask
     now: datetime
     limit: int
-    floor: float
-    lone_floor: float
+    floors: _Floors
     uses: Callable[[Iterable[str]], Mapping[str, Use]] | None
 
     def memories(self, shelf: str, filter: Filter, overlay: Sequence[Mapping[str, Any]]) -> list[Hit]:
@@ -151,10 +169,11 @@ class _Search:
             turn_legs = [replace(leg, found=[one for one in leg.found if one.id in found]) for leg in turn_legs]
         fresh = _fresh(self.tables, filter, [row for row in overlay if matches(row, filter) and row["id"] not in found])
         known = found | {row["id"]: row for row in fresh}
-        lone_floor = self.lone_floor if shelf == "memories" else 0.0
+        # Who looks for an episode or a turn wants to see what there is; memories go into prompts.
+        floors = self.floors if shelf == "memories" else replace(self.floors, lone=0.0, named=0.0)
         legs = [*shelf_legs(self.ask, weight, near, worded, few, fresh), *turn_legs]
-        ranked = self._rank([*legs, *telling_legs(self.ask, known, weight)], known, lone_floor)
-        return _hits(self.tables, MEMORIES, filter, ranked, self.limit, {row["id"]: row for row in fresh})
+        ranked = self._rank([*legs, *telling_legs(self.ask, known, weight)], known, floors)
+        return read_hits(self.tables, MEMORIES, filter, ranked, self.limit, {row["id"]: row for row in fresh})
 
     def passages(self, filter: Filter) -> list[Hit]:
         """Hits among passages: those whose episode passes the filter too, wherever their own row may lag behind it."""
@@ -170,7 +189,8 @@ class _Search:
             *neighbour_legs(candidates, self.ask.embedder.curve(self.ask.query).unrelated, LEAST_SPAN, weight),
             *telling_legs(self.ask, known, weight),
         ]
-        hits = _hits(self.tables, PASSAGES, filter, self._rank(legs, known), self.limit, {})
+        ranked = self._rank(legs, known, replace(self.floors, lone=0.0, named=0.0))
+        hits = read_hits(self.tables, PASSAGES, filter, ranked, self.limit, {})
         return with_neighbours(self.tables, hits)
 
     def _pool(self, filter: Filter, count: int) -> Pool:
@@ -218,36 +238,41 @@ class _Search:
             narrow.append(_between(filter, self.now - timedelta(days=RECENT_DAYS), self.now))
         return narrow
 
-    def _rank(
-        self, legs: Sequence[Leg], known: Mapping[str, Mapping[str, Any]], lone_floor: float = 0.0
-    ) -> list[Ranked]:
+    def _rank(self, legs: Sequence[Leg], known: Mapping[str, Mapping[str, Any]], floors: _Floors) -> list[Ranked]:
         settings = self.ask.settings
         used = self.uses(known) if self.uses is not None else {}
         factors = {id: row_factors(row, self.now, used.get(id), settings) for id, row in known.items()}
         ranked = fuse(legs, settings.fusion, settings.rrf_k, factors)
         is_cjk = is_mostly_cjk(self.ask.query)
-        # Who looks for an episode or a turn wants to see what there is; memories go into prompts.
-        is_worded = bool(lone_floor) and any(not _WORDED.isdisjoint(hit.legs) for hit in ranked)
+        is_worded = any(not _WORDED.isdisjoint(hit.legs) for hit in ranked)
+        is_named = any("names" in hit.legs for hit in ranked)
 
         def floor(hit: Ranked) -> float:
             if is_mostly_cjk(known[hit.id]["text"] or "") != is_cjk:
                 return 0.0  # across scripts a cosine says which is nearer, not how near
+            named = floors.named if is_named and "names" not in hit.legs else 0.0
             if not _WORDED.isdisjoint(hit.legs):
-                return 0.0  # among few memories a shared word scores next to nothing, and is one all the same
-            return max(self.floor, lone_floor) if is_worded else self.floor
+                return named  # among few memories a shared word scores next to nothing, and is one all the same
+            return max(floors.all, floors.lone if is_worded else 0.0, named)
 
         return [hit for hit in ranked if hit.relevance >= floor(hit)]
 
 
-def newest_passages(tables: Tables, filter: Filter, limit: int) -> list[Hit]:
-    """The passages that pass a filter, newest first; none where the filter's kinds don't name them."""
-    if "passage" not in (filter.kinds or ()) or not tables.has_passages():
-        return []
-    filter = replace(filter, kinds=("passage",))
-    times = tables.scan(filter, ["id", "valid_from"], PASSAGES).to_pylist()
-    times.sort(key=lambda row: (row["valid_from"], row["id"]), reverse=True)
-    order = [Ranked(row["id"], 0.0, 0.0, {}) for row in times]
-    return with_neighbours(tables, _hits(tables, PASSAGES, filter, order, limit, {}))
+def placed(
+    tables: Tables, filter: Filter, places: Sequence[tuple[str, float, float]], overlay: Iterable[Mapping[str, Any]]
+) -> list[Hit]:
+    """What was ranked before, by id, score and relevance, as it is now: what no longer passes the filter is left out.
+
+    `overlay`: as in `find`.
+    """
+    fresh = {row["id"]: row for row in overlay if row["id"] not in filter.not_ids}
+    ranked = [Ranked(id, score, relevance, {}) for id, score, relevance in places]
+    found = read_hits(tables, MEMORIES, filter, ranked, len(ranked), fresh)
+    if "passage" in (filter.kinds or ()) and tables.has_passages():
+        inside = replace(filter, kinds=("passage",))
+        found += with_neighbours(tables, read_hits(tables, PASSAGES, inside, ranked, len(ranked), {}))
+    by_id = {hit.row["id"]: hit for hit in found}
+    return [by_id[id] for id, _, _ in places if id in by_id]
 
 
 def with_neighbours(tables: Tables, hits: Sequence[Hit]) -> list[Hit]:
@@ -282,7 +307,7 @@ def _fresh(tables: Tables, filter: Filter, rows: list[Mapping[str, Any]]) -> lis
     return list(unique.values())
 
 
-def _hits(
+def read_hits(
     tables: Tables,
     table: str,
     filter: Filter,

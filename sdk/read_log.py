@@ -5,15 +5,10 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Sequence
-from dataclasses import fields
-from datetime import datetime
-from typing import Any
-
-import msgspec
 
 from ..memory_store.clock import Clock, as_utc
 from ..memory_store.masking import Mask
-from ..memory_store.predicates import Filter
+from ..memory_store.predicates import Filter, filter_json
 from ..memory_store.reads import Read, encode_read, new_read_id, reads_folder
 from ..memory_store.settings import Settings
 from ..memory_store.spool import Spool, home_label
@@ -26,7 +21,6 @@ _log = logging.getLogger("hindlake")
 INTERVAL = 60.0
 #: Most characters of a query that are kept.
 QUERY_CHARACTERS = 8_000
-_DEFAULTS = Filter(("default",))
 
 
 class ReadLog:
@@ -52,7 +46,7 @@ class ReadLog:
             at=at,
             trace_id=trace or running_trace(self._settings),
             query=self._mask.text(query[:QUERY_CHARACTERS])[0],
-            filters=self._mask.json(filters_json(where))[0],
+            filters=self._mask.json(filter_json(where))[0],
             generation=generation,
             seq=seq,
             ids=list(ids),
@@ -79,17 +73,3 @@ class ReadLog:
                 _log.warning("hindlake could not log a read in %s (%s)", self._spool.folder, error)
             return False
         return True
-
-
-def filters_json(where: Filter) -> str:
-    """What a filter asks for, as JSON: the fields that say something, without the namespaces.
-
-    >>> filters_json(Filter(("acme",), kinds=("fact",), subjects=("ann",)))
-    '{"kinds":["fact"],"subjects":["ann"]}'
-    """
-    said: dict[str, Any] = {}
-    for field in fields(where):
-        value = getattr(where, field.name)
-        if field.name != "namespaces" and value != getattr(_DEFAULTS, field.name):
-            said[field.name] = as_utc(value) if isinstance(value, datetime) else value
-    return msgspec.json.encode(said).decode()

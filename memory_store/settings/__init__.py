@@ -24,7 +24,7 @@ from pydantic_settings import (
 from ..errors import SettingsError
 from .evolving import CreditSettings, Forgetting, RetentionOverride, RetentionPolicy, RetentionSettings
 from .namespace import check_namespace
-from .recalling import SearchSettings
+from .recalling import RerankSettings, SearchSettings
 from .recording import RecorderSettings, S3Settings
 from .reflecting import GateOverride, GateSettings, ModelSettings
 from .running import BackupSettings, JobSettings
@@ -38,6 +38,7 @@ __all__ = [
     "JobSettings",
     "ModelSettings",
     "RecorderSettings",
+    "RerankSettings",
     "RetentionOverride",
     "RetentionPolicy",
     "RetentionSettings",
@@ -77,6 +78,7 @@ class Settings(BaseSettings):
     gate: GateSettings = GateSettings()
     model: ModelSettings = ModelSettings()
     search: SearchSettings = SearchSettings()
+    rerank: RerankSettings = RerankSettings()
     jobs: JobSettings = JobSettings()
     credit: CreditSettings = CreditSettings()
     retention: RetentionSettings = RetentionSettings()

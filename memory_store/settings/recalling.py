@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from .section import Section
 
@@ -24,6 +24,8 @@ class SearchSettings(Section):
     floor: float = Field(0.1, ge=0, le=1)
     #: The same for memories that share neither word nor name with the query where others do, if both are of one script
     lone_floor: float = Field(0.7, ge=0, le=1)
+    #: The same for memories that are about nothing of what the query names in full, where others are
+    named_floor: float = Field(0.8, ge=0, le=1)
     #: Other weights of legs than the shipped ones, by name; 0: the leg is not asked. docs/recall.md lists the legs
     weights: dict[str, float] = Field(default_factory=dict)
     #: Seconds until writes of other processes are looked for again; 0: at every search
@@ -40,3 +42,25 @@ class SearchSettings(Section):
     usefulness_weight: float = Field(0.3, ge=0, le=1)
     #: Seconds until a reader looks for newer numbers of usage and credit; jobs write them once a day
     usage_seconds: float = Field(60, ge=0)
+
+
+class RerankSettings(Section):
+    """Asking a reranker for the order of the best that a search found (R24). Empty `url`: none is asked.
+
+    The texts of the candidates are sent to it.
+    """
+
+    #: Address of a `/rerank` endpoint (Cohere, Jina, Voyage, vLLM, llama.cpp, TEI), such as http://127.0.0.1:8080/rerank
+    url: str = Field("", pattern=r"^$|^https?://[^\s/]")
+    #: Key for the endpoint
+    api_key: SecretStr = SecretStr("")
+    #: Name of the model, where the endpoint has several
+    model: str = ""
+    #: What the request calls the texts: "documents" everywhere but in Text Embeddings Inference, whose own is "texts"
+    body: Literal["documents", "texts"] = "documents"
+    #: Most candidates that it is asked about
+    candidates: int = Field(20, ge=1, le=1000)
+    #: Seconds until it is given up, all tries together: the search then answers without it
+    timeout_seconds: float = Field(2.0, gt=0)
+    #: Tries after the first, in one layer
+    retries: int = Field(1, ge=0)
