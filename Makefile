@@ -9,7 +9,7 @@ demo:
 # What a developer runs before each commit. CI runs .ci/run, which adds the slow tests and every check.
 test:
 	@tools/venv.sh dev
-	@.venv/bin/python -m pytest -q -m "not slow" $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest -q -m "not slow" -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
 
 # Resolve the locks anew from pyproject.toml. Versions stay where they can; UPGRADE=--upgrade moves them all.
 COMPILE = .venv/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
