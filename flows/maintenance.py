@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from ..jobs.aliases import aliases
 from ..jobs.collect import collect
 from ..jobs.cool import cool
 from ..jobs.credit import credit
@@ -29,14 +30,18 @@ from ..memory_store.clock import Clock
 from ..memory_store.errors import HindlakeError
 from ..memory_store.lake import Lake
 from ..memory_store.settings import Settings
+from .leased import leased
 from .pipeline import run_purge_sweep
 
 #: The steps of a night, in order: what waits is settled and compared first, so that all others see it; what outcomes
 #: and time say of memories comes before joining them, so that nothing is joined into what is about to go; what was
 #: joined confirms together. Last, what was purged before is looked for once more.
-NIGHTLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "promote", "sweep")
+NIGHTLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "promote", "aliases", "sweep")
 #: Once a week what belongs together is composed as well, after what is said twice was joined.
-WEEKLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "merge", "promote", "sweep")
+WEEKLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "merge", "promote", "aliases", "sweep")
+
+#: Steps that two runs may do at once: they cost nothing and decide nothing.
+_SHARED = ("settle", "sweep")
 
 #: Told what is done of a step: done, all.
 Progress = Callable[[int, int], None]
@@ -49,14 +54,17 @@ class StepReport:
     step: str
     run_id: str = ""
     counts: Counter[str] = field(default_factory=Counter)
-    #: The decisions; kept only with `dry_run`
+    #: The decisions; of many steps together kept only with `dry_run`
     decisions: list[dict[str, Any]] = field(default_factory=list)
+    #: Namespaces that were left to another run, each with who that is
+    busy: dict[str, str] = field(default_factory=dict)
     #: Why it failed; empty if it did not
     error: str = ""
 
     def summary(self) -> dict[str, Any]:
         """The report as plain values: ids and counts, never the text of a memory."""
         found: dict[str, Any] = {"step": self.step, "run_id": self.run_id, "counts": dict(sorted(self.counts.items()))}
+        found |= {"busy": sorted(self.busy)} if self.busy else {}
         return found | ({"error": self.error} if self.error else {})
 
 
@@ -219,6 +227,7 @@ def _step(name: str, reflector: Name, engine: Engine) -> Step:
         "dedup": partial(run_dedup, reflector=reflector, engine=engine),
         "merge": partial(run_merge, reflector=reflector, engine=engine),
         "promote": run_promote,
+        "aliases": _plain(aliases),
         "sweep": _sweep,
     }
     return steps[name]
@@ -236,11 +245,18 @@ def run_step(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> StepReport:
-    """Run one step of `NIGHTLY` or `WEEKLY`. Raises what the step raises."""
-    report = _step(name, reflector, engine)(
-        settings, clock, version=version, namespaces=namespaces, dry_run=dry_run, progress=progress
-    )  # fmt: skip
-    return StepReport(name, report.run_id, report.counts, report.decisions if dry_run else [])
+    """Run one step of `NIGHTLY` or `WEEKLY`, where no other run does. Raises what the step raises."""
+    step = _step(name, reflector, engine)
+    if name in _SHARED:
+        report = step(settings, clock, version=version, namespaces=namespaces, dry_run=dry_run, progress=progress)
+        return StepReport(name, report.run_id, report.counts, report.decisions)
+    with leased(
+        Lake.open(settings), settings, clock, name, namespaces, dry_run=dry_run, progress=progress
+    ) as mine:  # fmt: skip
+        report = step(
+            settings, clock, version=version, namespaces=mine.namespaces, dry_run=dry_run, progress=mine.progress
+        )  # fmt: skip
+    return StepReport(name, report.run_id, report.counts, report.decisions, mine.busy)
 
 
 def run_steps(
@@ -267,6 +283,7 @@ def run_steps(
                 name, settings, clock, version=version, namespaces=namespaces, reflector=reflector, engine=engine,
                 dry_run=dry_run, progress=started(name),
             )  # fmt: skip
+            step.decisions = step.decisions if dry_run else []
         except HindlakeError as error:
             step = StepReport(name, error=f"{type(error).__name__}: {error}")
         report.steps.append(step)

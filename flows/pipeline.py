@@ -6,10 +6,6 @@ from collections.abc import Callable, Sequence
 
 from ..jobs.collect import CollectReport, collect
 from ..jobs.compact import CompactReport, compact
-from ..jobs.cool import cool
-from ..jobs.credit import credit
-from ..jobs.decay import decay
-from ..jobs.decide import DecideReport
 from ..jobs.passages import PassagesReport, passages
 from ..jobs.patterns import PatternReport, patterns
 from ..jobs.purge import Receipt, purge, sweep_due
@@ -21,6 +17,7 @@ from ..jobs.undo import UndoReport, undo
 from ..memory_store.clock import Clock
 from ..memory_store.lake import Lake
 from ..memory_store.settings import Settings
+from .leased import leased
 
 
 def run_collect(settings: Settings, clock: Clock) -> CollectReport:
@@ -68,19 +65,24 @@ def run_reflect(
     """Collect, then reflect on every trace that is ready, in the namespaces named, or in all."""
     run_collect(settings, clock)
     lake = Lake.open(settings)
-    return reflect(
-        lake,
-        settings,
-        clock,
-        reflector_of(settings, reflector),
-        version=version,
-        namespaces=namespaces,
-        engine=engine,
-        dry_run=dry_run,
-        ask=ask,
-        progress=progress,
-        announce=announce,
-    )
+    with leased(
+        lake, settings, clock, "reflect", namespaces, dry_run=dry_run and not ask, progress=progress
+    ) as mine:  # fmt: skip
+        report = reflect(
+            lake,
+            settings,
+            clock,
+            reflector_of(settings, reflector),
+            version=version,
+            namespaces=mine.namespaces,
+            engine=engine,
+            dry_run=dry_run,
+            ask=ask,
+            progress=mine.progress,
+            announce=announce,
+        )
+    report.busy.update(mine.busy)
+    return report
 
 
 def run_patterns(
@@ -99,50 +101,22 @@ def run_patterns(
     """Collect, then look at recent traces together, in the namespaces named, or in all."""
     run_collect(settings, clock)
     lake = Lake.open(settings)
-    return patterns(
-        lake,
-        settings,
-        clock,
-        judge_of(settings, reflector),
-        version=version,
-        namespaces=namespaces,
-        engine=engine,
-        days=days,
-        every=every,
-        dry_run=dry_run,
-        progress=progress,
-    )
-
-
-def run_credit(
-    settings: Settings,
-    clock: Clock,
-    *,
-    version: str,
-    namespaces: Sequence[str] | None = None,
-    dry_run: bool = False,
-) -> DecideReport:
-    """Collect, then credit memories by the outcomes of the tasks that they were put before."""
-    run_collect(settings, clock)
-    return credit(Lake.open(settings), settings, clock, version=version, namespaces=namespaces, dry_run=dry_run)
-
-
-def run_decay(
-    settings: Settings,
-    clock: Clock,
-    *,
-    version: str,
-    namespaces: Sequence[str] | None = None,
-    dry_run: bool = False,
-) -> tuple[DecideReport, DecideReport]:
-    """Collect, then send away memories whose time is over, and take what has long been away out of the store.
-
-    The reports are those of `decay` and `cool`.
-    """
-    run_collect(settings, clock)
-    lake = Lake.open(settings)
-    gone = decay(lake, settings, clock, version=version, namespaces=namespaces, dry_run=dry_run)
-    return gone, cool(lake, settings, clock, version=version, namespaces=namespaces, dry_run=dry_run)
+    with leased(lake, settings, clock, "patterns", namespaces, dry_run=dry_run, progress=progress) as mine:
+        report = patterns(
+            lake,
+            settings,
+            clock,
+            judge_of(settings, reflector),
+            version=version,
+            namespaces=mine.namespaces,
+            engine=engine,
+            days=days,
+            every=every,
+            dry_run=dry_run,
+            progress=mine.progress,
+        )
+    report.busy.update(mine.busy)
+    return report
 
 
 def run_undo(

@@ -77,6 +77,8 @@ class PatternReport:
     not_due: list[str] = field(default_factory=list)
     #: The decisions, with `dry_run` only proposed to you
     decisions: list[Row] = field(default_factory=list)
+    #: Namespaces that were left to another run, each with who that is
+    busy: dict[str, str] = field(default_factory=dict)
 
     def summary(self) -> dict[str, Any]:
         """The report as plain values: ids, counts and cost, never the text of a memory."""
@@ -90,6 +92,7 @@ class PatternReport:
             "cost": self.cost,
             "stopped": self.stopped,
             "not_due": self.not_due,
+            "busy": sorted(self.busy),
         }
 
 

@@ -75,6 +75,8 @@ class ReflectReport:
     stopped: bool = False
     #: The decisions, with `dry_run` only proposed to you
     decisions: list[Row] = field(default_factory=list)
+    #: Namespaces that were left to another run, each with who that is
+    busy: dict[str, str] = field(default_factory=dict)
 
     @property
     def saved(self) -> float:
@@ -97,6 +99,7 @@ class ReflectReport:
             "saved": round(self.saved, 4),
             "is_paid": self.is_paid,
             "stopped": self.stopped,
+            "busy": sorted(self.busy),
         }
 
 

@@ -12,6 +12,7 @@
     ├── EmbedderError        a text could not be embedded
     ├── ModelError           the language model could not be reached or understood
     │   └── BudgetExceeded   the run would pass its ceiling
+    ├── LeaseLost            another run has taken over the work of this one
     └── MissingExtra         a part of hindlake that is not installed was asked for
 
 Each is raised with a message that names the fix, and each survives pickling, since workers raise them.
@@ -66,6 +67,10 @@ class ModelError(HindlakeError):
 
 class BudgetExceeded(ModelError):
     """The run stopped because the next call could have passed its ceiling."""
+
+
+class LeaseLost(HindlakeError):
+    """Another run has taken over the work of this one, which was held up for long."""
 
 
 class MissingExtra(HindlakeError):

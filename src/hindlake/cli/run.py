@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -151,6 +151,7 @@ def reflect(
                 progress=progress,
                 announce=lambda said: _announce(session, said),
             )
+        tell_busy(session, report.busy)
         result = report.summary()
         if dry_run:
             result["decisions"] = [_decision(row) for row in report.decisions]
@@ -189,6 +190,12 @@ def _as_flow(home: str, namespaces: list[str] | None, reflector: str, engine: st
     parameters: Any = {"home": home, "namespaces": namespaces, "reflector": reflector, "engine": engine}
     result: dict[str, Any] = flow(**parameters)
     return result
+
+
+def tell_busy(session: Session, busy: Mapping[str, str]) -> None:
+    """Say which namespaces were left to another run."""
+    for namespace, who in sorted(busy.items()):
+        session.note(f"{namespace}: left to {who}, which works on it")
 
 
 class Bar:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from .run import runs
+from .run import runs, tell_busy
 from .session import HomeOption, JsonOption, NamespaceOption, Session
-
-if TYPE_CHECKING:
-    from ..jobs.decide import DecideReport
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the decisions, write none.")]
 
@@ -37,14 +34,7 @@ def credit(
     hindlake run credit
     hindlake run credit --dry-run
     """
-    from .. import __version__
-    from ..flows.pipeline import run_credit
-
-    session = Session(context, home, namespace, json)
-    report = run_credit(
-        session.settings, session.clock, version=__version__, namespaces=_named(session), dry_run=dry_run
-    )  # fmt: skip
-    _answer(session, [report], dry_run)
+    _run(Session(context, home, namespace, json), ("credit",), dry_run)
 
 
 def decay(
@@ -63,32 +53,33 @@ def decay(
     hindlake run decay --dry-run
     HINDLAKE_RETENTION_OVERRIDES='{"*/episode": {"ttl_days": 30}}' hindlake run decay
     """
+    _run(Session(context, home, namespace, json), ("decay", "cool"), dry_run)
+
+
+def _run(session: Session, steps: Sequence[str], dry_run: bool) -> None:
+    """Run steps and answer for all of them together."""
     from .. import __version__
-    from ..flows.pipeline import run_decay
+    from ..flows.maintenance import run_step
+    from ..flows.pipeline import run_collect
 
-    session = Session(context, home, namespace, json)
-    reports = run_decay(
-        session.settings, session.clock, version=__version__, namespaces=_named(session), dry_run=dry_run
-    )  # fmt: skip
-    _answer(session, reports, dry_run)
-
-
-def _named(session: Session) -> list[str] | None:
-    return [session.named_namespace] if session.named_namespace else None
-
-
-def _answer(session: Session, reports: Sequence[DecideReport], dry_run: bool) -> None:
+    run_collect(session.settings, session.clock)
+    named = [session.named_namespace] if session.named_namespace else None
+    reports = [
+        run_step(step, session.settings, session.clock, version=__version__, namespaces=named, dry_run=dry_run)
+        for step in steps
+    ]
     first = reports[0]
-    counts = {name: count for report in reports for name, count in report.summary()["counts"].items()}
+    counts = {name: count for report in reports for name, count in sorted(report.counts.items())}
     shown = [
         {name: row[name] for name in ("decision", "id", "reason")} for report in reports for row in report.decisions
     ]  # fmt: skip
-    value: dict[str, Any] = {"run_id": first.run_id, "job": first.job, "counts": counts, "decisions": shown}
+    value: dict[str, Any] = {"run_id": first.run_id, "job": first.step, "counts": counts, "decisions": shown}
 
     def show() -> None:
         said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "nothing to do"
-        session.line(f"{first.job} {first.run_id}{' (dry run: nothing was written)' if dry_run else ''}: {said}")
+        session.line(f"{first.step} {first.run_id}{' (dry run: nothing was written)' if dry_run else ''}: {said}")
         for row in shown:
             session.line(f"  {row['decision']:<10} {row['id']}  {row['reason']}")
 
+    tell_busy(session, first.busy)
     session.answer(value, show)

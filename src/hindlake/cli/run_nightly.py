@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..memory_store.errors import UsageError
-from .run import ReflectorName, progress_bar, runs
+from .run import ReflectorName, progress_bar, runs, tell_busy
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ def _decisions(report: StepReport) -> list[dict[str, Any]]:
 
 
 def _show(session: Session, report: StepReport, dry_run: bool) -> None:
+    tell_busy(session, report.busy)
     if report.error:
         session.line(f"{report.step} failed: {report.error}")
         return

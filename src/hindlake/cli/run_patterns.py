@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..memory_store.errors import UsageError
-from .run import ReflectorName, runs
+from .run import ReflectorName, runs, tell_busy
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
 
@@ -62,6 +62,7 @@ def patterns(
         every=every,
         dry_run=dry_run,
     )
+    tell_busy(session, report.busy)
     result = report.summary()
     if dry_run:
         result["decisions"] = [_decision(row) for row in report.decisions if row["decision"] != "activate"]
