@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 #: A read lies in the day that it was made on; for so many days after it, what is put to use is looked for.
 _USED_WITHIN = 7
+#: Memories whose words are held before some are let go.
+_TOLD = 200_000
 _EVENTS = ["at", "seq", "type", "role", "name", "content", "tool", "arguments", "result", "error_code",
            "error_message", "outcome", "score", "subject", "agent", "task_type", "task_id"]  # fmt: skip
 _LOG = ["act", "seq", "at", "run", "decision", "id", "verdict", "reason", "superseded_by", "kind", "text", "subject",
@@ -117,22 +119,28 @@ class Replay:
         self.purged, self.counts = 0, Counter()
         purged, runs, log = purges(self._lake, self.namespace), all_runs(self._lake, self.namespace), self._log()
         gone = Blocked(purged)
-        self._memories = _Memories(log, gone.ids)
-        known = Known(self._memories, {run.run_id: run.job for run in runs}, frozenset(gone.ids))
+        self._memories = memories = _Memories(log, gone.ids)
+        known = Known(memories, {run.run_id: run.job for run in runs}, frozenset(gone.ids))
         tables: list[tuple[pa.Table, _Make]] = [(_between(log, self.since, self.until), log_entries), *self._kept()]
         del log
         fixed = [e for e in (*run_entries(runs), *purge_entries(purged)) if self.since <= e.at < self.until]
         reads = _Reads(self._lake, self.namespace, self.since, self.until, known)
         days = reads.days | self._trace_days() | {entry.at.date() for entry in fixed}
-        days |= {day for rows, _ in tables for day in _days_of(rows)}
+        days |= {day for table, _ in tables for day in _days_of(table)}
         for day in sorted(days):
             start = datetime(day.year, day.month, day.day, tzinfo=UTC)
             since, until = max(self.since, start), min(self.until, start + timedelta(days=1))
             found = [entry for entry in fixed if since <= entry.at < until]
+            if day == self.since.date():
+                self._events(day, known, gone, start, since)  # what began before, to be told by its name
             found += self._events(day, known, gone, since, until)
-            found += self._without(read_entries(reads.of(day), known), gone)
-            for rows, make in tables:
-                found += self._without(make(_between(rows, since, until).to_pylist(), known), gone)
+            read = reads.of(day)
+            memories.look_up(id for row in read for id in row["ids"] or ())
+            found += self._without(read_entries(read, known), gone)
+            for table, make in tables:
+                rows = _between(table, since, until).to_pylist()
+                memories.look_up(row["id"] for row in rows if "id" in row)
+                found += self._without(make(rows, known), gone)
             for entry in sorted(found, key=lambda entry: (entry.at, entry.seq or 0)):
                 if self.selection.takes(entry):
                     self.counts[entry.kind] += 1
@@ -152,17 +160,17 @@ class Replay:
             else:
                 yield entry
 
-    def _events(self, day: date, known: Known, gone: Blocked, since: datetime, until: datetime) -> Iterator[Entry]:
-        """Entries of the events of a day."""
-        wanted = self.selection.wanted
-        rows = scan_events(self._lake, self.namespace, _EVENTS, day.isoformat())
+    def _events(self, day: date, known: Known, gone: Blocked, since: datetime, until: datetime) -> list[Entry]:
+        """Entries of events of a day."""
+        rows = _between(scan_events(self._lake, self.namespace, _EVENTS, day.isoformat()), since, until)
         kept = []
-        for row in _between(rows, since, until).sort_by([("at", "ascending"), ("seq", "ascending")]).to_pylist():
+        for row in rows.sort_by([("at", "ascending"), ("seq", "ascending")]).to_pylist():
             if gone.event(row["trace_id"], row["event_id"]):
-                self.purged += ("trace" if row["type"] in ("task", "outcome", "feedback") else "step") in wanted
+                kind = "trace" if row["type"] in ("task", "outcome", "feedback") else "step"
+                self.purged += kind in self.selection.wanted and since >= self.since
             else:
                 kept.append(row)
-        yield from trace_entries(kept, known, "step" in wanted)
+        return list(trace_entries(kept, known, "step" in self.selection.wanted))
 
     def _kept(self) -> Iterator[tuple[pa.Table, _Make]]:
         """Rows of the period of the tables that lie in one folder each, and what makes entries of them."""
@@ -204,17 +212,29 @@ class _Memories(Mapping[str, Told]):
         import pyarrow.compute as pc
 
         said = pc.is_in(log.column("decision"), value_set=pa.array(["add", "alias", "refuse"]))
-        self._rows = log.filter(said).select(["id", "kind", "text", "subject", "task_id", "evidence"])
+        self._rows = log.filter(said).select(["id", "kind", "text", "subject", "task_id", "evidence"]).combine_chunks()
+        self._told: dict[str, Told] = {}
         self._places: dict[str, int] = {}
         for place, id in enumerate(self._rows.column("id").to_pylist()):
             if id not in purged:
                 self._places.setdefault(id, place)
 
+    def look_up(self, ids: Iterable[str]) -> None:
+        """Look up many memories together, which is faster than one by one."""
+        import pyarrow as pa
+
+        if len(self._told) > _TOLD:
+            self._told.clear()
+        wanted = [id for id in dict.fromkeys(ids) if id in self._places and id not in self._told]
+        rows = self._rows.take(pa.array([self._places[id] for id in wanted], pa.int64()))
+        self._told |= {id: _told(row) for id, row in zip(wanted, rows.to_pylist(), strict=True)}
+
     def __getitem__(self, id: str) -> Told:
-        row = self._rows.slice(self._places[id], 1).to_pylist()[0]
-        traces = dict.fromkeys(item["trace_id"] for item in row["evidence"] or ())
-        text = shorten(row["text"] or "", TEXT)
-        return Told(row["kind"] or "", text, row["subject"] or "", row["task_id"] or "", tuple(traces))
+        if id not in self._places:
+            raise KeyError(id)
+        if id not in self._told:
+            self.look_up([id])
+        return self._told[id]
 
     def __contains__(self, id: object) -> bool:
         return id in self._places
@@ -226,18 +246,24 @@ class _Memories(Mapping[str, Told]):
         return len(self._places)
 
 
+def _told(row: Row) -> Told:
+    traces = dict.fromkeys(item["trace_id"] for item in row["evidence"] or ())
+    text = shorten(row["text"] or "", TEXT)
+    return Told(row["kind"] or "", text, row["subject"] or "", row["task_id"] or "", tuple(traces))
+
+
 class _Reads:
     """Rows of the read log, asked for day by day. What was put to use on a later day than it was read comes there."""
 
     def __init__(self, lake: Lake, namespace: str, since: datetime, until: datetime, known: Known) -> None:
-        self._lake, self._since, self._until = lake, since, until
+        self._lake, self._since, self._until, self._known = lake, since, until, known
         self._files = {date.fromisoformat(day): files for day, files in read_days(lake, namespace).items()}
         self._later: list[dict[str, Any]] = []
         late = timedelta(days=_USED_WITHIN)
         before = sorted(day for day in self._files if since.date() - late <= day < since.date())
         for day in before:
             rows = self._read(day)
-            list(read_entries(rows, known))  # what was asked is known from now on
+            self._learn(rows)
             self._later += [row for row in rows if row["at"] >= since]
         read = [day for day in self._files if since.date() <= day <= until.date()]
         #: Days of the period that may have rows
@@ -246,10 +272,14 @@ class _Reads:
 
     def of(self, day: date) -> list[dict[str, Any]]:
         """The rows of a day, each read before what was used of it. Days are to be asked for in their order."""
-        rows = [*self._later, *self._read(day)]
+        rows = sorted([*self._later, *self._read(day)], key=lambda row: (row["at"], row["injected"]))
+        self._learn(row for row in rows if row["at"] < self._since)
         self._later = [row for row in rows if row["at"].date() > day]
-        today = [row for row in rows if row["at"].date() <= day and self._since <= row["at"] < self._until]
-        return sorted(today, key=lambda row: (row["at"], row["injected"]))
+        return [row for row in rows if row["at"].date() <= day and self._since <= row["at"] < self._until]
+
+    def _learn(self, rows: Iterable[Row]) -> None:
+        """What was asked before the period is known from now on."""
+        list(read_entries(rows, self._known))
 
     def _read(self, day: date) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
