@@ -30,18 +30,20 @@ from ..memory_store.clock import Clock
 from ..memory_store.errors import HindlakeError
 from ..memory_store.lake import Lake
 from ..memory_store.settings import Settings
+from ..memory_store.switching import keep_up
 from .leased import leased
 from .pipeline import run_purge_sweep
 
 #: The steps of a night, in order: what waits is settled and compared first, so that all others see it; what outcomes
 #: and time say of memories comes before joining them, so that nothing is joined into what is about to go; what was
-#: joined confirms together. Last, what was purged before is looked for once more.
-NIGHTLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "promote", "aliases", "sweep")
+#: joined confirms together. Then generations that readers left are brought up to all that, and the oldest dropped.
+#: Last, what was purged before is looked for once more.
+NIGHTLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "promote", "aliases", "generations", "sweep")
 #: Once a week what belongs together is composed as well, after what is said twice was joined.
-WEEKLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "merge", "promote", "aliases", "sweep")
+WEEKLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "merge", "promote", "aliases", "generations", "sweep")
 
 #: Steps that two runs may do at once: they cost nothing and decide nothing.
-_SHARED = ("settle", "sweep")
+_SHARED = ("settle", "generations", "sweep")
 
 #: Told what is done of a step: done, all.
 Progress = Callable[[int, int], None]
@@ -183,6 +185,21 @@ def _settle(
     return settle_and_fold(Lake.open(settings), settings, clock, namespaces=namespaces, progress=progress)
 
 
+def _generations(
+    settings: Settings,
+    clock: Clock,
+    *,
+    version: str,
+    namespaces: Sequence[str] | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> DecideReport:
+    """Fold the generations that readers left lately, and drop the others: of all namespaces, since they hold all."""
+    done = keep_up(Lake.open(settings), settings, clock, dry_run=dry_run)
+    counts = Counter(folded=len(done.folded), dropped=len(done.dropped), failed=len(done.failed))
+    return DecideReport("", "generations", counts=+counts)
+
+
 def _sweep(
     settings: Settings,
     clock: Clock,
@@ -228,6 +245,7 @@ def _step(name: str, reflector: Name, engine: Engine) -> Step:
         "merge": partial(run_merge, reflector=reflector, engine=engine),
         "promote": run_promote,
         "aliases": _plain(aliases),
+        "generations": _generations,
         "sweep": _sweep,
     }
     return steps[name]

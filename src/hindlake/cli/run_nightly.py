@@ -100,7 +100,7 @@ def nightly(
     namespace: NamespaceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """All that memories need every night: settle, resolve, credit, decay, cool, dedup, promote, sweep.
+    """All that memories need every night: settle, resolve, credit, decay, cool, dedup, promote, generations, sweep.
 
     Each step has a run id of its own, so that each can be undone by itself. One that fails is reported, the next go
     on, and the exit code is 1. A night that was killed is finished by starting it again.

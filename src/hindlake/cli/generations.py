@@ -1,0 +1,130 @@
+"""`hindlake generations …`: which complete stores there are, and going from one to another."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from .session import HomeOption, JsonOption, Session
+
+generations = typer.Typer(no_args_is_help=True, help="Complete stores: list, use, compare and drop them.")
+
+NumberArgument = Annotated[int, typer.Argument(metavar="N", help="Number of a generation.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(generations, name="generations")
+
+
+@generations.command("list")
+def list_(context: typer.Context, home: HomeOption = None, json: JsonOption = False) -> None:
+    """Show every generation: its model, its state, when readers used it.
+
+    \b
+    hindlake generations list
+    """
+    from ..memory_store.registry import known
+
+    session = Session(context, home, None, json)
+    found = [
+        {
+            "number": one.claim.number, "state": one.state, "embedder": one.claim.embedder, "dim": one.claim.dim,
+            "reason": one.claim.reason, "branch": one.claim.branch, "built_at": one.claim.claimed_at,
+            "used_at": one.used_at, "left_at": one.left_at,
+        }
+        for one in known(session.lake)
+    ]  # fmt: skip
+
+    def show() -> None:
+        for one in found:
+            session.line(
+                f"{one['number']:>4}  {one['state']:<9} {one['embedder']:<24} {one['dim']:>5}  "
+                f"{one['built_at']:%Y-%m-%d %H:%M}  {one['reason']}"
+            )
+
+    session.answer({"generations": found}, show)
+
+
+@generations.command("use")
+def use(context: typer.Context, number: NumberArgument, home: HomeOption = None, json: JsonOption = False) -> None:
+    """Switch readers to a generation. What was written meanwhile is folded into it first, so nothing is missed.
+
+    \b
+    hindlake generations use 3
+    """
+    from ..memory_store.switching import use as switch_to
+
+    session = Session(context, home, None, json)
+    generation = switch_to(session.lake, session.settings, session.clock, number)
+    session.answer(
+        asdict(generation),
+        lambda: session.line(f"generation {generation.number} in use, vectors by {generation.embedder}"),
+    )
+
+
+@generations.command("drop")
+def drop(context: typer.Context, number: NumberArgument, home: HomeOption = None, json: JsonOption = False) -> None:
+    """Delete the tables of a generation that is not in use. Vectors stay in the lake.
+
+    \b
+    hindlake generations drop 2
+    """
+    from ..memory_store.registry import drop as drop_tables
+    from ..memory_store.registry import find
+
+    session = Session(context, home, None, json)
+    lake = session.lake
+    drop_tables(lake, session.settings, find(lake, number))
+    session.answer({"dropped": number}, lambda: session.line(f"generation {number} dropped"))
+
+
+@generations.command("diff")
+def diff(
+    context: typer.Context,
+    before: Annotated[int, typer.Argument(metavar="A", help="Number of a generation.")],
+    after: Annotated[int, typer.Argument(metavar="B", help="Number of another.")],
+    queries: Annotated[
+        int, typer.Option(metavar="N", help="Last real queries of each namespace that are asked of both.")
+    ] = 50,
+    limit: Annotated[int, typer.Option(metavar="N", help="Memories of each sort that are shown.")] = 10,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Compare two generations: memories gained, lost and changed, what they cost, what real queries find.
+
+    \b
+    hindlake generations diff 1 2
+    hindlake generations diff 1 2 --json
+    """
+    from ..memory_store.generation_diff import diff as compare
+
+    session = Session(context, home, None, json)
+    found = compare(session.lake, session.settings, session.clock, before, after, queries=queries)
+    value = found.summary()
+    session.answer(value, lambda: _show_diff(session, value, limit))
+
+
+def _show_diff(session: Session, value: dict[str, Any], limit: int) -> None:
+    for name in ("before", "after"):
+        side = value[name]
+        kinds = ", ".join(f"{count} {kind}" for kind, count in side["memories"].items()) or "nothing"
+        cost = side["cost"]
+        session.line(f"{side['number']:>4}  {side['embedder']}  {side['reason']}: {kinds}")
+        session.line(
+            f"      made by {', '.join(side['reflectors']) or 'users alone'}: {cost['runs']} runs, {cost['calls']} calls, "
+            f"{cost['input_tokens']} tokens in, {cost['output_tokens']} out, {cost['cost'] / 1e6:.4f} USD"
+        )
+    for name, sign in (("gained", "+"), ("lost", "-"), ("changed", "~")):
+        counts = value["counts"][name]
+        session.line(f"{name:<8} {', '.join(f'{count} {kind}' for kind, count in counts.items()) or 'none'}")
+        for row in value[name][:limit]:
+            columns = "; ".join(f"{column}: {was} → {now}" for column, (was, now) in row.get("columns", {}).items())
+            session.line(f"  {sign} {row['id']}  {row['kind']:<10}  {row['text'][:100]}{'  ' * bool(columns)}{columns}")
+    if value["replayed"]:
+        session.line(
+            f"queries  {len(value['replayed'])} real ones: {value['overlap']:.0%} of the hits in common, "
+            f"{value['changed_firsts']} with another first hit"
+        )
