@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,9 @@ from ..memory_store.lake import Lake
 from ..memory_store.settings import Settings
 from ..memory_store.usage import heirs, inherited, read_usage
 from .decide import Decided, DecideReport, View, decide
-from .meet import JudgeOf, Met, Scale, meet, no_judge
+from .meet import JudgeOf, Scale, meet, no_judge
 from .neighbourhoods import Neighbourhood, neighbourhoods, over_shards
-from .pairs import COLUMNS, Judge
+from .pairs import COLUMNS, Judge, Verdict
 from .shards import Engine
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 #: Kinds that can say the same; an episode is its trace.
 KINDS = ("fact", "preference", "rule", "experience")
 _COLUMNS = tuple(dict.fromkeys([*COLUMNS, "confidence", "quality", "added_seq", "superseded_by", "vector"]))
-
+_RANKING = ("id", "confidence", "quality", "added_seq")
 
 #: Kinds that can say what another one says.
 _FAMILIES = (("fact", "preference"), ("rule",), ("experience",))
@@ -77,19 +78,36 @@ def rule(
         found = neighbourhoods(view, kinds)
         shards += found.shards
         yield Decided(counts=Counter(kept=found.alone))
-    yield from over_shards(
-        partial(shard, reads=reads, judge=judge, holds_many=holds_many), shards, view.settings,
-        "loop" if judge else engine, progress,
+    found = over_shards(
+        partial(shard, judge=judge, holds_many=holds_many), shards, view.settings, "loop" if judge else engine, progress
     )  # fmt: skip
+    parts: list[Joining] = []
+    for place, joining in enumerate(found):
+        parts.append(joining)
+        whole = shards[place].part_of
+        if not whole or place + 1 == len(shards) or shards[place + 1].part_of != whole:
+            yield twins(parts, reads)
+            parts = []
 
 
-def shard(
-    some: Neighbourhood, *, reads: Mapping[str, int], judge: Judge | None, holds_many: Callable[[str], bool]
-) -> Decided:
-    """What is said twice in one shard, in whatever process this is."""
+@dataclass(frozen=True)
+class Joining:
+    """Pairs of memories of which one can stand for the other."""
+
+    #: Ids of the two, and what they are to each other
+    pairs: list[tuple[str, str, Verdict]]
+    #: By id, what ranks each that is in a pair
+    rows: dict[str, Row]
+    #: Memories that were looked at
+    looked: int
+
+
+def shard(some: Neighbourhood, *, judge: Judge | None, holds_many: Callable[[str], bool]) -> Joining:
+    """What may be said twice in one shard, in whatever process this is."""
     rows, vectors = some.read(_COLUMNS)
     scale = Scale(some.embedder, Lake.open(some.settings))
-    return twins(rows, vectors, scale, reads, judge=judge, holds_many=holds_many)
+    found = joining(rows, vectors, scale, judge=judge, holds_many=holds_many, cells=some.cells_of(rows))
+    return replace(found, looked=some.own)
 
 
 def accesses(view: View, *, write: bool) -> Mapping[str, int]:
@@ -101,42 +119,69 @@ def accesses(view: View, *, write: bool) -> Mapping[str, int]:
     return dict(zip(summed.column("id").to_pylist(), summed.column("reads_sum").to_pylist(), strict=True))
 
 
-def twins(
+def joining(
     rows: Sequence[Row],
     vectors: npt.NDArray[np.float32],
     scale: Scale,
-    reads: Mapping[str, int],
     *,
     judge: Judge | None = None,
     holds_many: Callable[[str], bool] = lambda attribute: False,
-) -> Decided:
+    cells: Sequence[npt.NDArray[np.int64]] | None = None,
+) -> Joining:
+    """Pairs of memories (columns `_COLUMNS`) that say the same, or of which one says more. `cells` as in `meet`."""
+    found = Joining([], {}, len(rows))
+    for met in meet(
+        rows, vectors, scale, what="same", judge=judge, holds_many=holds_many, by_words=False, cells=cells
+    ):  # fmt: skip
+        if met.verdict.joins:
+            first, second = rows[met.first], rows[met.second]
+            found.pairs.append((first["id"], second["id"], met.verdict))
+            for row in (first, second):
+                found.rows[row["id"]] = {name: row.get(name) for name in _RANKING}
+    return found
+
+
+def twins(parts: Sequence[Joining], reads: Mapping[str, int]) -> Decided:
     """Decide on memories that may say the same: each that another one can stand for is merged into that one.
 
-    A memory is merged only into one that says the same, or more, itself: never along a chain of likenesses.
+    A memory is merged only into one that says the same, or more, itself: never along a chain of likenesses. `parts`
+    may share pairs; `reads`: how often each memory was put before an agent.
     """
+    rows: dict[str, Row] = {}
+    pairs: dict[tuple[str, str], Verdict] = {}
+    for part in parts:
+        rows |= part.rows
+        pairs.update({(min(one, two), max(one, two)): _ordered(one, two, said) for one, two, said in part.pairs})
+    near: dict[str, dict[str, Verdict]] = defaultdict(dict)
+    for (one, two), verdict in pairs.items():
+        near[one][two] = near[two][one] = verdict
+
+    def rank(id: str) -> tuple[Any, ...]:
+        return _rank(rows[id], reads)
+
+    gone: set[str] = set()
     decided = Decided()
-    near: dict[int, list[Met]] = defaultdict(list)
-    for met in meet(rows, vectors, scale, what="same", judge=judge, holds_many=holds_many, by_words=False):
-        if met.verdict.joins:
-            near[met.first].append(met)
-            near[met.second].append(met)
-    order = sorted(near, key=lambda place: _rank(rows[place], reads))
-    gone: set[int] = set()
-    for keeper in order:
+    for keeper in sorted(near, key=rank):
         if keeper in gone:
             continue
-        for met in sorted(near[keeper], key=lambda met: _rank(rows[met.other(keeper)], reads)):
-            other = met.other(keeper)
-            if other not in gone and met.absorbs(keeper):
+        for other in sorted(near[keeper], key=rank):
+            verdict = near[keeper][other]
+            stands = (min(keeper, other), max(keeper, other))[verdict.stands or 0]
+            if other not in gone and (verdict.type == "same" or stands == keeper):
                 gone.add(other)
-                decided.acts.append(merged(rows[other], rows[keeper], met.verdict.reason))
+                decided.acts.append(merged(rows[other], rows[keeper], verdict.reason))
     # A keeper that a fuller one absorbed later passes on what it took.
     into = {act[0]["id"]: act[0]["superseded_by"] for act in decided.acts}
     for act in decided.acts:
         while act[0]["superseded_by"] in into:
             act[0]["superseded_by"] = act[1]["id"] = into[act[0]["superseded_by"]]
-    decided.counts["kept"] = len(rows) - len(gone)
+    decided.counts["kept"] = sum(part.looked for part in parts) - len(gone)
     return decided
+
+
+def _ordered(one: str, two: str, verdict: Verdict) -> Verdict:
+    """A verdict on two memories as one on them in the order of their ids."""
+    return verdict if one <= two or verdict.stands is None else replace(verdict, stands=1 - verdict.stands)
 
 
 def merged(row: Row, keeper: Row, reason: str) -> list[Row]:

@@ -53,16 +53,6 @@ class Met:
     second: int
     verdict: Verdict
 
-    def other(self, place: int) -> int:
-        """The other one's place."""
-        return self.second if place == self.first else self.first
-
-    def absorbs(self, place: int) -> bool:
-        """Whether the row at a place can stand for both, nothing being lost."""
-        if self.verdict.type == "refines":
-            return (self.first, self.second)[self.verdict.stands or 0] == place
-        return self.verdict.type == "same"
-
 
 class Scale:
     """The calibrations of one embedder, by language."""
@@ -123,12 +113,14 @@ def meet(
     holds_many: Callable[[str], bool] = lambda attribute: False,
     changed: npt.NDArray[np.bool_] | None = None,
     by_words: bool = True,
+    cells: Sequence[npt.NDArray[np.int64]] | None = None,
 ) -> Iterator[Met]:
     """Type the pairs that are worth it, each once, but for those that are distinct.
 
     `rows` have the columns of `pairs.COLUMNS`; `vectors`, [rows, dim], are unit length, NaN where there is none.
     `changed`, [rows]: only pairs that hold one of these rows. Without `by_words`, of a subject that has few only the
-    pairs that are near, that give the same attribute a value, or that use the same words: what says the same.
+    pairs that are near, that give the same attribute a value, or that use the same words: what says the same. With
+    `cells`, places of rows, the rows are those of a subject of many, and only those of one cell meet.
     """
     import numpy as np
 
@@ -136,7 +128,7 @@ def meet(
         return
     groups = _groups(rows)
     sizes = np.bincount(groups)
-    few = sizes[groups] <= ALL_PAIRS
+    few = sizes[groups] <= (ALL_PAIRS if cells is None else 0)
     floors = scale.floors(what, "topic") if judge is not None else scale.floors(what)
     language = _languages(rows)
     met: list[tuple[int, int, float]] = []
@@ -150,7 +142,9 @@ def meet(
             wanted = changed[members[one]] | changed[members[two]]
             one, two = one[wanted], two[wanted]
         met += zip(members[one].tolist(), members[two].tolist(), cosines[one, two].tolist(), strict=True)
-    if not few.all():
+    if cells is not None:
+        met += _in_cells(cells, vectors, groups, language, floors)
+    elif not few.all():
         met += _near(vectors, np.where(few, -1 - np.arange(len(rows)), groups), language, floors, changed)
     met.sort()
     for start in range(0, len(met), _PORTION):
@@ -215,6 +209,22 @@ def _near(
         wanted = (tongues[0] != tongues[1]) & (near.cosine >= floors[tongues])
         pairs = (values[wanted].tolist() for values in (near.left, near.right, near.cosine))
         yield from zip(*pairs, strict=True)
+
+
+def _in_cells(
+    cells: Sequence[npt.NDArray[np.int64]],
+    vectors: Vectors,
+    groups: npt.NDArray[np.int64],
+    language: npt.NDArray[np.int64],
+    floors: npt.NDArray[np.float64],
+) -> Iterator[tuple[int, int, float]]:
+    """Near pairs of each cell; those that lie in two of them together, once."""
+    pairs: dict[tuple[int, int], float] = {}
+    for cell in cells:
+        for one, two, cosine in _near(vectors[cell], groups[cell], language[cell], floors, None):
+            first, second = sorted((int(cell[one]), int(cell[two])))
+            pairs[first, second] = cosine
+    yield from ((one, two, cosine) for (one, two), cosine in pairs.items())
 
 
 def _languages(rows: Sequence[Row]) -> npt.NDArray[np.int64]:

@@ -81,7 +81,7 @@ def rule(
     judge = judges(view.namespace)
     shards: list[Neighbourhood] = []
     for kind in KINDS:
-        found = neighbourhoods(view, (kind,))
+        found = neighbourhoods(view, (kind,), shared=False, overlap=False)
         shards += found.shards
         yield Decided(counts=Counter(kept=found.alone))
     yield from over_shards(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activating import activate
-from hindlake.jobs.dedup import dedup, twins
+from hindlake.jobs.dedup import dedup, joining, twins
 from hindlake.jobs.meet import Scale
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.lake import Lake
@@ -129,7 +129,7 @@ def test_whatever_is_merged_points_to_one_that_stays_and_counts_add_up(texts: li
         for number, text in enumerate(texts)
     ]
     counted = {f"m{number}": count for number, count in enumerate(reads)}
-    decided = twins(rows, np.full((len(rows), 4), np.nan, np.float32), Scale("nobody"), counted)
+    decided = twins([joining(rows, np.full((len(rows), 4), np.nan, np.float32), Scale("nobody"))], counted)
     gone = {act[0]["id"]: act[0]["superseded_by"] for act in decided.acts}
     assert len(gone) == len(decided.acts)
     assert not set(gone.values()) & set(gone)

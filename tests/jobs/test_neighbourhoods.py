@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from activating import activate
 from hindlake.jobs import neighbourhoods as module
 from hindlake.jobs.dedup import dedup
 from hindlake.jobs.meet import Scale, meet
 from hindlake.jobs.neighbourhoods import Rows, split
+from hindlake.jobs.neighbours import cell_count, centres_of, members_of, nearest_cells, sample_of
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.settings import JobSettings, Settings
@@ -80,3 +85,48 @@ def test_only_what_is_near_or_said_alike_meets_without_words() -> None:
     vectors = np.eye(4, dtype=np.float32)  # none is near another one
     met = list(meet(rows, vectors, Scale("wordllama"), what="same", by_words=False))
     assert [(one.first, one.second, one.verdict.type) for one in met] == [(0, 2, "same")]
+
+
+def test_a_subject_of_many_is_cut_by_cells_and_decided_as_a_whole(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    things = ("pump", "oven", "boat", "lamp", "desk", "kite", "drum", "fork", "tent", "sled", "harp", "well", "gate")
+    with Memory(settings, clock=ManualClock(TODAY)) as memory:
+        for thing in things:
+            for text in (f"Always clean the {thing} first.", f"Always clean the {thing} first.", f"Sell no {thing}."):
+                memory.remember(text, kind="rule")
+                memory.remember(text.replace("clean", "wash"), subject="many")
+        memory.remember("Likes the sea.", subject="many")
+    activate(settings)
+    whole, counts = decisions(settings)
+    assert counts["merge"] > 9 + len(things)
+    monkeypatch.setattr(module, "SHARD_ROWS", 36)
+    monkeypatch.setattr(module, "_READ_ROWS", 7)
+    seen: list[tuple[int, int]] = []
+    assert decisions(settings, progress=lambda done, total: seen.append((done, total))) == (whole, counts)
+    assert len(seen) > 4
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.integers(1, 30))
+@hypothesis_settings(max_examples=25, deadline=None)
+def test_parts_hold_each_cell_once_and_what_is_near_lies_in_one_cell(seed: int, clusters: int, most: int) -> None:
+    chance = np.random.default_rng(seed)
+    centres = chance.normal(size=(clusters, 32))
+    vectors = np.repeat(centres, 3, axis=0) + 0.001 * chance.normal(size=(3 * clusters, 32))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    fitted = centres_of(vectors[sample_of(len(vectors))], cell_count(len(vectors)))
+    cells = nearest_cells(vectors, fitted)
+    cells[0] = -1  # has no vector
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SHARD_ROWS", most)
+        parts = list(module._parts(cells))
+    assert all(sum(len(cell) for _, cell in part) <= most for part in parts)
+    held = [(number, row) for part in parts for number, cell in part for row in cell.tolist()]
+    assert sorted(held) == sorted((number, row) for row in range(1, len(cells)) for number in cells[row].tolist())
+    together = {
+        (one, two)
+        for members in members_of(cells[1:], len(fitted))
+        for one, two in combinations((members + 1).tolist(), 2)
+    }
+    near = {(one, two) for at in range(1, clusters) for one, two in combinations(range(3 * at, 3 * at + 3), 2)}
+    assert near <= {(min(pair), max(pair)) for pair in together}
