@@ -139,14 +139,15 @@ class Reader:
         vectors = self._query_vectors(view.embedder, [query for query in queries if query.strip()])
         fresh = self._with_vectors(view.embedder, scope.fresh) if vectors else []
         now, search = self._clock.now(), self._settings.search
+        reranker = self._settings.rerank if self._settings.model.calls == "on" else None
 
         def one(query: str) -> Answer:
             if not query.strip():
                 return Answer(newest(view.tables, scope.where, scope.fresh, limit), view.generation.name, scope.seq)
             hits = find(
                 view.tables, view.embedder, query, scope.where, search, now, limit, search.floor, search.lone_floor,
-                search.named_floor, overlay=fresh, vector=vectors[query],
-                uses=partial(self._uses, where.namespaces), reranker=self._settings.rerank,
+                search.named_share, overlay=fresh, vector=vectors[query],
+                uses=partial(self._uses, where.namespaces), reranker=reranker,
             )  # fmt: skip
             return Answer(hits, view.generation.name, scope.seq)
 

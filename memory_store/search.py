@@ -75,7 +75,7 @@ def find(
     limit: int = 5,
     floor: float = 0.0,
     lone_floor: float = 0.0,
-    named_floor: float = 0.0,
+    named_share: float = 0.0,
     overlay: Iterable[Mapping[str, Any]] = (),
     vector: npt.NDArray[np.float32] | None = None,
     uses: Callable[[Iterable[str]], Mapping[str, Use]] | None = None,
@@ -85,7 +85,8 @@ def find(
 
     `embedder` is the generation's. `floor`: what is less relevant than this is not returned. `lone_floor`: the same
     for memories that share neither word nor name with the query where others do, if both are of one script.
-    `named_floor`: the same for memories that are about nothing of what the query names in full, where others are.
+    `named_share`: where the query names in full what some memories are about, the others must be this share as relevant
+    as the best of those.
     `overlay`: rows that are not in the store yet, of any namespace, with their vectors; the filter is applied here, and
     a row whose id the store has too is left out. Hidden memories are named by the filter's `not_ids`. `vector`: the
     query's, if it is known already. `uses`: asked what is known about the use of the candidates. `reranker`: asked for
@@ -97,7 +98,7 @@ def find(
         vector = embedder.queries([query])[0]
     is_reranked = reranker is not None and bool(reranker.url)
     most = max(limit, reranker.candidates) if reranker is not None and is_reranked else limit
-    floors = _Floors(floor, lone_floor, named_floor)
+    floors = _Floors(floor, lone_floor, named_share)
     search = _Search(tables, Ask(embedder, query, vector, settings, now), now, most, floors, uses)
     kinds = filter.kinds
     hits: list[Hit] = []
@@ -131,10 +132,11 @@ def legs_of(
 
 @dataclass(frozen=True)
 class _Floors:
-    """The least relevance of what is returned; see `find`."""
+    """How relevant what is returned must be; see `find`."""
 
     all: float
     lone: float
+    #: A share, not a floor
     named: float
 
 
@@ -245,12 +247,13 @@ class _Search:
         ranked = fuse(legs, settings.fusion, settings.rrf_k, factors)
         is_cjk = is_mostly_cjk(self.ask.query)
         is_worded = any(not _WORDED.isdisjoint(hit.legs) for hit in ranked)
-        is_named = any("names" in hit.legs for hit in ranked)
+        named = max((hit.relevance for hit in ranked if "names" in hit.legs), default=0.0) * floors.named
 
         def floor(hit: Ranked) -> float:
             if is_mostly_cjk(known[hit.id]["text"] or "") != is_cjk:
                 return 0.0  # across scripts a cosine says which is nearer, not how near
-            named = floors.named if is_named and "names" not in hit.legs else 0.0
+            if "names" in hit.legs:
+                return 0.0
             if not _WORDED.isdisjoint(hit.legs):
                 return named  # among few memories a shared word scores next to nothing, and is one all the same
             return max(floors.all, floors.lone if is_worded else 0.0, named)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ..memory_store.clock import as_utc
+from ..memory_store.conditions import Condition
 from ..memory_store.errors import UsageError
 from ..memory_store.predicates import READABLE, Filter
 
@@ -63,6 +64,7 @@ def filter_of(
     states: Sequence[str] | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    where: Condition | None = None,
 ) -> Filter:
     """What a search was asked to keep to, as a filter. Raises `UsageError` for what can't be meant."""
     return Filter(
@@ -79,4 +81,5 @@ def filter_of(
         tags=many(tags),
         since=None if since is None else as_utc(since),
         until=None if until is None else as_utc(until),
+        where=where,
     )

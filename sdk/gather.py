@@ -15,7 +15,7 @@ from .hits import Hit
 from .working import Turn
 
 if TYPE_CHECKING:
-    from .memory import Memory
+    from .searching import Searching
 
 #: Memories and documents that are asked for: more than mostly fit, so that the room is used.
 _LIMIT = 5
@@ -23,7 +23,7 @@ _LATELY = 3
 
 
 def gather(
-    memory: Memory,
+    memory: Searching,
     task: str,
     *,
     budget_tokens: int,
@@ -46,10 +46,10 @@ def gather(
     said = working if isinstance(working, str) else "\n".join(f"{turn.role}: {turn.content}" for turn in working)
     turns = None if isinstance(working, str) or not working else len(working)
     room = budget_tokens - counted(task) - (counted(said) if said else 0)
-    options = {"subject": subject or None, **filters}
+    options = {"subject": subject or None, "log_read": False, **filters}
     known = memory.search(task, kinds=["fact", "preference", "rule"], limit=_LIMIT, **options)
     experiences = memory.search(task, kinds=["experience"], limit=experiences_for(turns), **options)
-    lately = memory.recent(subject, limit=_LATELY) if subject else []
+    lately = memory.recent(subject, limit=_LATELY, log_read=False) if subject else []
     before: dict[str, list[Hit]] = defaultdict(list)
     for successor, hit in memory.predecessors([hit.id for hit in known], options["subject"], options.get("tags")):
         before[successor].append(hit)

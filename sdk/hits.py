@@ -53,6 +53,18 @@ class Hit:
     after: str = ""
     #: The read that it was returned by; empty if reads are not logged
     read_id: str = ""
+    #: Why a reranker that was asked had no say in the order; empty: it had, or none is set
+    rerank_error: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some of what a search found."""
+
+    #: Best first, or newest first
+    hits: tuple[Hit, ...]
+    #: Where the next page begins; empty: this was the last
+    cursor: str
 
 
 def hit_of(found: Found, read_id: str = "") -> Hit:
@@ -83,4 +95,5 @@ def hit_of(found: Found, read_id: str = "") -> Hit:
         before=found.beside[0],
         after=found.beside[1],
         read_id=read_id,
+        rerank_error=found.rerank_error,
     )

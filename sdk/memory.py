@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal
 
-from ..memory_store.as_of import past, search_past
 from ..memory_store.clock import END_OF_TIME, Clock, SystemClock, as_utc
 from ..memory_store.embedders import embedder_named
 from ..memory_store.errors import EmbedderError, UnknownMemory, UsageError
@@ -19,18 +18,14 @@ from ..memory_store.inbox import Row, write_user_act
 from ..memory_store.lake import Lake
 from ..memory_store.log import settle
 from ..memory_store.masking import Mask
-from ..memory_store.moments import Moment
-from ..memory_store.predicates import Filter
 from ..memory_store.reader import Reader
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.vectors import embed_rows
-from .arguments import ANY_SUBJECT, DEFAULT_KINDS, filter_of, given, known, many, stored
-from .context import PROMPT_TOKENS, Context, Source
-from .gather import gather
-from .hits import Hit, hit_of
+from .arguments import ANY_SUBJECT as ANY_SUBJECT
+from .arguments import DEFAULT_KINDS, given, known, stored
 from .looking import Looking
 from .read_log import ReadLog
-from .working import Turn
+from .searching import Searching
 
 Kind = Literal["experience", "fact", "preference", "rule"]
 #: Longest text of a memory, in characters.
@@ -39,7 +34,7 @@ MAX_TEXT = 20_000
 SETTLE_WRITES = 256
 
 
-class Memory(Looking):
+class Memory(Searching, Looking):
     """The memories of one namespace. Safe to share between threads; make a new one after a fork.
 
     What `remember` returned for is found by the next search in any process, before any job has run.
@@ -120,7 +115,7 @@ class Memory(Looking):
         self._write(act, [row])
         return str(row["id"])
 
-    def update(self, id: str, text: str, *, valid_from: datetime | None = None, key: str = "", **columns: Any) -> str:
+    def update(self, /, id: str, text: str, *, valid_from: datetime | None = None, key: str = "", **columns: Any) -> str:
         """Say what a memory should say now: a new memory that supersedes it, whose id is returned.
 
         What is not given in `columns` (those of `remember`) is taken from the old one. The old text stays readable
@@ -174,121 +169,6 @@ class Memory(Looking):
         self._write(act, [{**row, "reason": reason or "restored on request"}])
         self._settle()  # it may lie in cold storage, from which the fold brings it back
         return state
-
-    def search(
-        self,
-        query: str,
-        *,
-        kinds: Sequence[str] | None = None,
-        subject: str | Sequence[str] | None = None,
-        task_type: str | Sequence[str] | None = None,
-        tool: str | Sequence[str] | None = None,
-        outcome: str | Sequence[str] | None = None,
-        error_code: str | Sequence[str] | None = None,
-        agent_role: str | Sequence[str] | None = None,
-        entities: Sequence[str] | None = None,
-        tags: Sequence[str] | None = None,
-        states: Sequence[str] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 5,
-        as_of: Moment | None = None,
-        trace: str = "",
-        log_read: bool = True,
-    ) -> list[Hit]:
-        """The memories that answer a query, best first: filtered first, then by words and by meaning.
-
-        A filter takes one value or several, any of which will do. Without `kinds`, all but episodes and their
-        passages: a passage is one turn or step, cited by its event in `evidence`. Facts and
-        preferences about a subject are returned only when `subject` names it; what has no subject is shared.
-        `since` and `until` bound the time since when a memory holds. An empty query lists the newest.
-        The read is logged for the task `trace`, else for the one that a recorder of this process runs in this
-        context; outcomes of tasks tell later which memories help. `log_read=False` where no agent is answered.
-        `as_of`, a time or a place in the log, asks what was known then (N3): every memory of then is looked at, in
-        the state of then; such a read is not logged.
-        Raises `UsageError` for a filter that can't be meant.
-        """
-        if limit < 1:
-            raise UsageError(f"limit is {limit}: ask for at least one")
-        where = filter_of(
-            self.namespace, kinds=kinds, subject=subject, task_type=task_type, tool=tool, outcome=outcome,
-            error_code=error_code, agent_role=agent_role, entities=entities, tags=tags, states=states, since=since,
-            until=until,
-        )  # fmt: skip
-        if as_of is not None:
-            then = [past(self._lake, self.namespace, as_of)]
-            embedder, how = self._reader.embedder(), self.settings.search
-            return [
-                hit_of(found) for found in search_past(self._lake, then, embedder, stored(query), where, how, limit)
-            ]
-        answer = self._reader.answer(stored(query), where, limit)
-        read_id = ""
-        if log_read and self.settings.search.log_reads and answer.hits:
-            read_id = self._reads.returned(
-                stored(query), where, [hit.row["id"] for hit in answer.hits], trace=stored(trace),
-                generation=answer.generation, seq=answer.seq[self.namespace], injected=False,
-            )  # fmt: skip
-        return [hit_of(found, read_id) for found in answer.hits]
-
-    def used(self, hits: Sequence[Hit | str], *, trace: str = "") -> None:
-        """Say which hits (or ids) were put before the model: only they count as read, and take part in the credit
-        for how the task ends. Without it, all that a search returned do.
-        """
-        by_read: dict[str, list[str]] = {}
-        for hit in hits:
-            read_id, id = (hit.read_id, hit.id) if isinstance(hit, Hit) else ("", stored(hit))
-            by_read.setdefault(read_id, []).append(id)
-        if self.settings.search.log_reads:
-            for read_id, ids in by_read.items():
-                self._reads.used(read_id, ids, trace=stored(trace))
-
-    def context(
-        self,
-        task: str,
-        *,
-        subject: str = "",
-        budget_tokens: int = PROMPT_TOKENS,
-        working: Sequence[Turn] | str = (),
-        knowledge: Mapping[str, Source] | None = None,
-        count_tokens: Callable[[str], int] | None = None,
-        trace: str = "",
-        **filters: Any,
-    ) -> Context:
-        """What an agent should read before it works on a task: a block of text, and the ids of what is in it (R26).
-
-        The block fits into what the task and `working`, the turns of the conversation, leave of `budget_tokens`.
-        `knowledge` are other sources by name, functions from the task to texts: they have a part of their own (R27).
-        `filters` are those of `search`. What is in the block counts as read by the task `trace`, or by the one that
-        a recorder of this process runs here. Raises `UsageError` for what can't be meant, and what a source raises.
-        """
-        context, inside = gather(
-            self, stored(task), budget_tokens=budget_tokens, working=working, subject=stored(subject),
-            knowledge=knowledge or {}, count=count_tokens, now=self._clock.now(), filters={"trace": trace, **filters},
-        )  # fmt: skip
-        self.used(inside, trace=trace)
-        return context
-
-    def predecessors(self, ids: Sequence[str], subject: str | None, tags: Any) -> list[tuple[str, Hit]]:
-        """Memories whose place those named took, each with its successor's id, if `subject` and `tags` let it pass."""
-        if not ids:
-            return []
-        whose = None if subject == ANY_SUBJECT else many(subject) or ()
-        names = (self.namespace,)
-        where = Filter(names, DEFAULT_KINDS, ("superseded",), whose, tags=many(tags), superseded_by=tuple(ids))
-        found = self._reader.search("", where, 4 * len(ids))
-        return [(hit.row["superseded_by"], hit_of(hit)) for hit in found]
-
-    def recent(self, subject: str, *, hours: float | None = None, limit: int = 5) -> list[Hit]:
-        """Digests of the tasks of a subject that ended lately, newest first (R1): there the moment a task has ended.
-
-        `hours` is `recorder.working_hours`, one day, unless given.
-        """
-        if not subject:
-            raise UsageError("recent needs a subject: whose tasks?")
-        window = timedelta(hours=self.settings.recorder.working_hours if hours is None else hours)
-        return self.search(
-            "", kinds=["episode"], subject=subject, since=self._clock.now() - window, limit=limit
-        )  # fmt: skip
 
     def _row(
         self,

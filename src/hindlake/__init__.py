@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .memory_store.clock import Clock, ManualClock, SystemClock
+    from .memory_store.conditions import where
     from .memory_store.errors import (
         BudgetExceeded,
         DamagedFile,
@@ -27,12 +28,15 @@ if TYPE_CHECKING:
         UsageError,
     )
     from .memory_store.settings import Settings
+    from .sdk.async_memory import AsyncMemory
     from .sdk.memory import Memory
+    from .sdk.names import Names
     from .sdk.recorder import Recorder
 
     __version__: str
 
 __all__ = [
+    "AsyncMemory",
     "BudgetExceeded",
     "Clock",
     "DamagedFile",
@@ -43,6 +47,7 @@ __all__ = [
     "Memory",
     "MissingExtra",
     "ModelError",
+    "Names",
     "NoGeneration",
     "Recorder",
     "Settings",
@@ -53,15 +58,19 @@ __all__ = [
     "UnsafeStore",
     "UsageError",
     "__version__",
+    "where",
 ]
 
 _HOMES = {
+    "AsyncMemory": "sdk.async_memory",
     "Clock": "memory_store.clock",
     "ManualClock": "memory_store.clock",
     "Memory": "sdk.memory",
+    "Names": "sdk.names",
     "Recorder": "sdk.recorder",
     "Settings": "memory_store.settings",
     "SystemClock": "memory_store.clock",
+    "where": "memory_store.conditions",
 }
 
 
