@@ -32,8 +32,8 @@ _UNTRUSTED = ("tool", "web")
 _MARKERS: tuple[tuple[re.Pattern[str], bool], ...] = (
     (
         re.compile(
-            r",?\s*\(?(?:is |was )?(?:also known as|better known as|also called|a\.k\.a\.|aka|nicknamed|formerly known as|"
-            r"formerly called|formerly|previously called|abbreviated (?:as|to)|goes by the name(?: of)?|goes by)\s+",
+            r",?\s*\(?(?:is |was )?(?:also known as|better known as|also called|a\.k\.a\.|aka|nicknamed|"
+            r"formerly(?: known as| called)?|previously called|abbreviated (?:as|to)|goes by(?: the name(?: of)?)?)\s+",
             re.I,
         ),
         True,

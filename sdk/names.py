@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from ..memory_store.aliases import (
     Alias,
@@ -28,21 +27,8 @@ from ..memory_store.purged import blocked
 from ..memory_store.schema import ALIAS
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.tables import Tables
+from ..memory_store.taxonomy import TaskType
 from .arguments import given, stored
-
-
-@dataclass(frozen=True)
-class TaskType:
-    """A name of a kind of task, as agents use it."""
-
-    #: The name
-    name: str
-    #: Its class in the taxonomy; the name itself if it was mapped to none
-    of: str
-    #: Whether it is mapped to a class, or a class itself
-    is_mapped: bool
-    #: Memories that can be returned and have this name
-    memories: int
 
 
 class Names:
@@ -102,7 +88,7 @@ class Names:
         write_user_act(self._lake, self.namespace, [{**row, "reason": reason or "taken back"}], act)
 
     def aliases(self, sort: Sort | None = None, *, every: bool = False) -> list[Alias]:
-        """The aliases and mappings that hold, oldest first; with `every`, also those that were taken back or replaced."""
+        """The aliases and mappings that hold, oldest first; with `every`, also what was taken back or replaced."""
         tables = self._tables()
         overlay = self._overlay.read(tables.folded_to(self.namespace))
         return [
