@@ -106,7 +106,7 @@ def backup(
     return _Backup(lake, backups, settings, clock, progress).make()
 
 
-def forecast(lake: Lake, backups: Backups | None, settings: Settings) -> BackupReport:
+def forecast(lake: Lake, backups: Backups | None) -> BackupReport:
     """What a backup would copy now; `backups` is None for a place where there are none yet. Writes nothing."""
     report = BackupReport("" if backups is None else backups.url, is_dry_run=True)
     known: set[tuple[str, int, str]] = set()

@@ -4,17 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import msgspec
 
 from ..memory_store.backups import Backups, Fault, Kept, Manifest, Point, Progress
-from ..memory_store.errors import LakeError
+from ..memory_store.errors import DamagedFile, LakeError
 from ..memory_store.fingerprint import point
 from ..memory_store.lake import Lake
 from ..memory_store.log import log_path
 
 #: Files that are read at once.
 _WORKERS = 8
+
+
+@dataclass
+class VerifyReport:
+    """What verifying a backup found."""
+
+    name: str
+    files: int
+    bytes: int
+    #: Memories by namespace
+    memories: dict[str, int]
+    #: Files that are gone, are not what they were, or can't be understood
+    faults: list[Fault] = field(default_factory=list)
+    #: Logs that don't fold to what they did
+    wrong: list[str] = field(default_factory=list)
+    #: Files that could not be understood when they were backed up
+    damaged: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the backup can be restored as it was."""
+        return not self.faults and not self.wrong
+
+    def summary(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {**vars(self), "faults": [asdict(fault) for fault in self.faults], "is_whole": self.is_whole}
+
+
+def verify(
+    backups: Backups, manifest: Manifest, scratch: Lake, progress: Progress = lambda done, total: None
+) -> VerifyReport:
+    """Restore a backup into an empty scratch lake: each file has its hash and can be read, each log folds as it did.
+
+    `progress` is told of files done and of files in all.
+    """
+    report = VerifyReport(
+        manifest.name,
+        len(manifest.files),
+        sum(kept.bytes for kept in manifest.files),
+        {name: sum(at.memories.values()) for name, at in manifest.namespaces.items()},
+        damaged=manifest.damaged,
+    )
+    unreadable = set(manifest.damaged)
+
+    def bring(kept: Kept) -> Fault | None:
+        try:
+            data = backups.get(kept)
+        except DamagedFile as error:
+            return Fault(kept.path, str(error))
+        scratch.put(kept.path, data)
+        reason = "" if kept.path in unreadable else damage(kept.path, data)
+        return Fault(kept.path, reason) if reason else None
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        for start in range(0, len(manifest.files), 256):
+            some = manifest.files[start : start + 256]
+            report.faults += [fault for fault in pool.map(bring, some) if fault is not None]
+            progress(start + len(some), len(manifest.files))
+    report.wrong = check_points(scratch, manifest)
+    return report
 
 
 def check_files(backups: Backups, files: Sequence[Kept], progress: Progress = lambda done, total: None) -> list[Fault]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ..memory_store.backups import Backups, pool_path
+from ..memory_store.backups import FOLDERS, Backups, pool_path
 from ..memory_store.settings import Settings
 
 
 def prune(backups: Backups, settings: Settings, newest: str) -> tuple[list[str], int]:
     """Keep the newest backup of each of the last nights; delete what none of them needs once the grace is over.
 
-    `newest` has just been made. Returns the names of those that are not kept, and how many files went. A backup that is
-    being made relies on files
-    that a backup needs, or that are young: neither goes.
+    `newest` has just been made. Returns the names of those that are not kept, and how many files went. A backup that
+    is being made relies on files that another backup needs, or that are young: neither goes.
     """
     nights: dict[str, str] = {}
     for name in backups.names():
@@ -27,7 +26,7 @@ def prune(backups: Backups, settings: Settings, newest: str) -> tuple[list[str],
     names = {path.rpartition("/")[2].removesuffix(".json") for path in over}
     needed: set[str] = set()
     pool = backups.pool()
-    for folder in ("manifests", "dropped"):
+    for folder in FOLDERS:
         for name in backups.names(folder):
             if folder == "manifests" or name not in names:
                 # Raises on one that is damaged: who can't tell what it needs must delete nothing.

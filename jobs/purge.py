@@ -3,7 +3,8 @@
 1. The purge is written down: memories, events, keyed hashes of pieces of the texts. From here on reflectors see those
    events empty, and settle refuses what rests on them.
 2. `purge` decisions go into the log; readers mask the memories at once.
-3. What waits on this machine's disk is brought into the lake, and every file of the namespace is rewritten.
+3. What waits on this machine's disk is brought into the lake, and every file of the namespace is rewritten, in the
+   lake and in its backups.
 4. A generation is folded from what is left. The old ones go when readers that hold them have had their grace.
 5. Everything is decoded and searched; the receipt says what was found.
 
@@ -20,34 +21,40 @@ from typing import Any
 
 import msgspec
 
-from ..memory_store.clock import END_OF_TIME, Clock
+from ..memory_store.clock import Clock
 from ..memory_store.embedders import embedder_named
 from ..memory_store.errors import UsageError
 from ..memory_store.generations import build, current, ensure, fold_to_head, open_tables
 from ..memory_store.ids import derive_id
-from ..memory_store.inbox import Row, write_user_act
 from ..memory_store.lake import Lake
-from ..memory_store.leftovers import Place, find
-from ..memory_store.log import read_keys, settle
+from ..memory_store.leftovers import Place, find, find_in_backups
+from ..memory_store.log import settle
 from ..memory_store.pieces import Pieces
 from ..memory_store.purged import Purge, blocked, purges, receipt_path, write_purge, write_receipt
 from ..memory_store.reads import roll_reads
-from ..memory_store.schema import ADDING
 from ..memory_store.settings import Settings
 from ..memory_store.spool import home_label, roll_segments, waiting
 from ..memory_store.store_files import generation_folders, remove_generation
 from ..memory_store.vectors import namespace_key
+from .purge_backups import open_backups, sweep_backups
+from .purge_decide import decide
 from .purge_files import Removed, sweep
 from .purge_plan import Asked, Plan, listed, plan_purge
 
 #: What no program here can reach, said in every receipt.
 OUT_OF_REACH = (
     "the provider of a language model or embedder that was asked about it",
-    "exports, backups and logs outside of this home",
+    "exports, copies and logs outside of this home and of its backups",
     "spools of other machines, until their recorders are collected and the sweep is done",
     "processes that run: what they hold in memory, until they end",
     "blocks of a disk that held deleted files, and old versions in a bucket that keeps versions",
 )
+
+
+#: How an entry of `Receipt.expires` begins that is about backups.
+_BACKUPS = "backups in"
+#: What has to be gone before the last sweep counts.
+_WAITING = ("generation", _BACKUPS)
 
 
 @dataclass
@@ -134,7 +141,7 @@ def purge(
     progress("record")
     write_purge(lake, plan.purge)
     progress("decide")
-    _decide(lake, clock, plan)
+    decide(lake, clock, plan.purge)
     return _finish(lake, settings, clock, plan, now, progress)
 
 
@@ -149,7 +156,8 @@ def sweep_due(
 ) -> list[Receipt]:
     """Do the last sweep of every purge for which it is due, `now` for all that had none; return their receipts.
 
-    What a job in flight or another machine has written since is removed, and old generations go.
+    What a job in flight or another machine has written since is removed, and old generations go. While backups can't be
+    reached a purge is not finished.
     """
     receipts = []
     for namespace in lake.chosen(namespaces):
@@ -157,7 +165,7 @@ def sweep_due(
             if known.swept_at is not None or (clock.now() < _due(settings, known) and not now):
                 continue
             receipt = _finish(lake, settings, clock, Plan(known), now, progress)
-            if not receipt.leftovers and not any(item["what"].startswith("generation") for item in receipt.expires):
+            if not receipt.leftovers and not any(item["what"].startswith(_WAITING) for item in receipt.expires):
                 known.swept_at, known.pieces = clock.now(), {}
                 write_purge(lake, known)
                 receipt.sweep_due = None
@@ -191,28 +199,6 @@ def _plan(lake: Lake, settings: Settings, clock: Clock, namespace: str, asked: A
     return plan
 
 
-def _decide(lake: Lake, clock: Clock, plan: Plan) -> None:
-    """Put `purge` decisions into the log, for memories that it has and has not purged yet."""
-    purge, namespace = plan.purge, plan.purge.namespace
-    added: set[str] = set()
-    gone: set[str] = set()
-    for keys in read_keys(lake, namespace):
-        for known in keys.select(["id", "decision", "verdict"]).to_pylist():
-            if known["verdict"] == "accepted" and known["decision"] in (*ADDING, "purge"):
-                (gone if known["decision"] == "purge" else added).add(known["id"])
-    for id in purge.ids:
-        if id in added - gone:
-            act = derive_id(namespace, "act", "purge", purge.purge_id, id)
-            row: Row = {"act": act, "at": clock.now(), "decision": "purge", "id": id, "state": "deleted"}
-            write_user_act(lake, namespace, [{**row, "reason": f"purge {purge.purge_id}"}], act)
-    for id in purge.restored:
-        act = derive_id(namespace, "act", "purge", "restore", purge.purge_id, id)
-        back: Row = {"act": act, "at": clock.now(), "decision": "restore", "id": id, "state": "pending"}
-        back |= {"superseded_by": "", "valid_to": END_OF_TIME, "reason": "what it had been merged into was purged"}
-        write_user_act(lake, namespace, [back], act)
-    settle(lake, namespace)
-
-
 def _finish(lake: Lake, settings: Settings, clock: Clock, plan: Plan, now: bool, progress: Progress) -> Receipt:
     """Mask, rewrite, rebuild, verify; each step is done again by whoever comes after a kill."""
     purge, namespace = plan.purge, plan.purge.namespace
@@ -229,6 +215,9 @@ def _finish(lake: Lake, settings: Settings, clock: Clock, plan: Plan, now: bool,
     progress("rewrite")
     gone = blocked(lake, namespace)
     removed = sweep(lake, settings, purge, gone, pieces)
+    progress("backups")
+    swept = sweep_backups(lake, settings, purge, gone, pieces, clock.now())
+    removed.add(swept.removed)
     progress("rebuild")
     while current(lake).name in purge.generations:
         build(lake, settings, clock, reason=f"purge {purge.purge_id}")
@@ -237,10 +226,18 @@ def _finish(lake: Lake, settings: Settings, clock: Clock, plan: Plan, now: bool,
     progress("verify")
     left = [item["generation"] for item in expires]
     found = find(lake, settings, namespace, pieces, gone, left)
+    for backups in open_backups(lake, settings, swept.unreachable):
+        find_in_backups(backups, namespace, pieces, gone, found)
     progress("receipt")
     receipt = _receipt(plan, clock.now(), removed=removed)
     receipt.expires = [{"what": f"generation {item['generation']}", "on": item["on"]} for item in expires]
     receipt.expires += _held(settings)
+    # Backups that are made on push out the old ones, night by night.
+    last = clock.now() + timedelta(days=settings.backup.keep)
+    receipt.expires += [
+        {"what": f"{_BACKUPS} {url}, which can't be rewritten now: {reason}", "on": last}
+        for url, reason in swept.unreachable.items()
+    ]
     receipt.leftovers, receipt.elsewhere = listed(found.leftovers), listed(found.elsewhere)
     receipt.decoded = {"files": found.files, "columns": found.columns}
     receipt.verified = not found.leftovers and not removed.damaged and bool(pieces)

@@ -50,6 +50,12 @@ class Removed:
     #: Files that can't be understood: they were left alone
     damaged: list[str] = field(default_factory=list)
 
+    def add(self, other: Removed) -> None:
+        """Count another one in."""
+        self.files += other.files
+        self.rows += other.rows
+        self.damaged += other.damaged
+
 
 def sweep(lake: Lake, settings: Settings, purge: Purge, blocked: Blocked, pieces: Pieces) -> Removed:
     """Take what was purged out of every file of a namespace, and out of half-written ones of this machine."""
@@ -62,11 +68,11 @@ def sweep(lake: Lake, settings: Settings, purge: Purge, blocked: Blocked, pieces
         _sweep_file(lake, path, purge, blocked, pieces, removed)
     if not settings.is_remote:
         for unborn in (Path(settings.home) / "lake" / ".unborn").glob("*"):
-            _sweep_unborn(unborn, pieces, removed)
+            sweep_unborn(unborn, pieces, removed)
     return removed
 
 
-def _sweep_unborn(path: Path, pieces: Pieces, removed: Removed) -> None:
+def sweep_unborn(path: Path, pieces: Pieces, removed: Removed) -> None:
     """What a writer that died has left half-written; one that is alive is done with it in seconds."""
     try:
         if time.time() - path.stat().st_mtime < _UNBORN_SECONDS:

@@ -32,6 +32,8 @@ from .settings import S3Settings, Settings
 Progress = Callable[[int, int], None]
 #: Format of a backup that this version writes, and the newest that it can read.
 FORMAT = 1
+#: Folders of manifests: those that are kept, and those that were until lately.
+FOLDERS = ("manifests", "dropped")
 _OWNER = "hindlake-backup.json"
 _PARTIAL = "partial.json"
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .backups import FOLDERS, Backups, pool_path
 from .errors import DamagedFile
 from .lake import Lake, namespace_path
 from .pieces import Pieces, leaves, strings
@@ -91,6 +92,27 @@ def find(
         for table, version, rows in every_version(settings, name):
             _take(found, f"store/{name}/{table}@{version}", rows, pieces, blocked)
     return found
+
+
+def find_in_backups(backups: Backups, namespace: str, pieces: Pieces, blocked: Blocked, found: Found) -> None:
+    """Decode every file that the backups of a namespace keep, and what a backup that was stopped has left."""
+    known: dict[str, str] = {}
+    for folder in FOLDERS:
+        for manifest in backups.manifests(folder):
+            known.update((pool_path(kept.path, kept.sha256), kept.path) for kept in manifest.files)
+    unborn = Path(backups.url) / ".unborn"
+    half = [] if backups.url.startswith("s3://") else [path.name for path in unborn.glob("*") if path.is_file()]
+    for where in [*backups.pool(namespace_path(namespace)), *(f".unborn/{name}" for name in half)]:
+        try:
+            data = backups.raw(where)
+        except FileNotFoundError:
+            continue
+        seen = Found([], [])
+        path = known.get(where, where)
+        _take(seen, path, decode(path, data), pieces, blocked)
+        found.files += seen.files
+        found.columns += seen.columns
+        found.add([replace(place, path=f"{backups.url}/{where}") for place in (*seen.leftovers, *seen.elsewhere)])
 
 
 def decode(path: str, data: bytes) -> pa.Table:

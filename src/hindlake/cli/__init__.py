@@ -8,6 +8,7 @@ import typer
 
 from ..memory_store.errors import HindlakeError, SettingsError, UsageError
 from . import (
+    backup,
     calibrate,
     demo,
     eval_dedup,
@@ -75,6 +76,7 @@ for _room in (
     write,
     undo,
     purge,
+    backup,
     state,
     reindex,
     generations,
