@@ -1,6 +1,6 @@
 """What the nightly jobs cost: seconds and memory of each, over a store of so many memories.
 
-    python bench/maintain.py --rows 10000 [--rows 100000 ...] [--workers 0 1 2] [--keep DIR] [--json]
+    python bench/maintain.py --rows 10000 [--rows 100000 ...] [--workers 0 1 2] [--keep DIR] [--only STEP ...] [--json]
 
 Before the night, `rows` memories are in the log and in the store (see `made_up`); 1 % more were written today and
 wait. The history is made up, the jobs are the real ones; embedding is not in the times. With `--keep` the history and
@@ -27,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,13 +133,13 @@ def history(home: Path, rows: int) -> dict[str, Any]:
     return {"prepare": made["seconds"], "rebuild": {**built, "peak_mb": _peak_mb()}}
 
 
-def night(home: Path, rows: int, workers: int) -> dict[str, Any]:
-    """One night over so many memories."""
+def night(home: Path, rows: int, workers: int, steps: Sequence[str]) -> dict[str, Any]:
+    """One night over so many memories, or some steps of it."""
     lake, settings, clock = _home(home, workers)
     open_tables(settings, current(lake)).counts("default")  # what is imported once is no step's cost
     found: dict[str, Any] = {"rows": rows, "workers": workers, "load": round(os.getloadavg()[0], 1), "jobs": {}}
     found["base_mb"] = _peak_mb()
-    for name in STEPS:
+    for name in steps:
         _forget_peak()
         watch = Workers()
         if workers:
@@ -151,7 +151,7 @@ def night(home: Path, rows: int, workers: int) -> dict[str, Any]:
         found["jobs"][name] = {**seconds, "peak_mb": _peak_mb(), "counts": dict(sorted(report.counts.items()))}
         print(f"  {rows} {name} {found['jobs'][name]}", file=sys.stderr, flush=True)
     for what in ("seconds", "cpu", "workers_cpu"):
-        found[what] = round(sum(found["jobs"][name].get(what, 0.0) for name in STEPS), 2)
+        found[what] = round(sum(found["jobs"][name].get(what, 0.0) for name in steps), 2)
     found["peak_mb"] = max(job["peak_mb"] for job in found["jobs"].values())
     if rows <= 20_000:
         found["all_pairs"] = all_pairs(rows)
@@ -165,29 +165,30 @@ def _slope(few: dict[str, Any], many: dict[str, Any], one: dict[str, Any], two: 
 
 
 def _slopes(one: dict[str, Any], two: dict[str, Any]) -> dict[str, float]:
-    slopes = {step: _slope(one, two, one["jobs"][step], two["jobs"][step]) for step in STEPS}
+    slopes = {step: _slope(one, two, one["jobs"][step], two["jobs"][step]) for step in one["jobs"]}
     few, many = one["rows"], two["rows"]
     n_log_n = math.log(many * math.log(many) / (few * math.log(few))) / math.log(many / few)
     return slopes | {"night": _slope(one, two, one, two), "n log n": round(n_log_n, 2)}
 
 
-def _run(what: str, home: Path, rows: int, workers: int) -> Any:
+def _run(what: str, home: Path, rows: int, workers: int, steps: Sequence[str]) -> Any:
     """Do one thing in a process of its own."""
     command = [sys.executable, __file__, "--do", what, str(home), "--rows", str(rows), "--workers", str(workers)]
+    command += ["--only", *steps]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
-def _measured(kept: Path, rows: int, workers: int) -> dict[str, Any]:
+def _measured(kept: Path, rows: int, workers: int, steps: Sequence[str]) -> dict[str, Any]:
     """One night on a copy of a history, which is made first if it is not there."""
     home, made = kept / str(rows), kept / f"{rows}.json"
     if not made.exists():
         shutil.rmtree(home, ignore_errors=True)
-        made.write_text(json.dumps(_run("history", home, rows, 0)))
+        made.write_text(json.dumps(_run("history", home, rows, 0, steps)))
     copy = kept / f"{rows}-{os.getpid()}"
     try:
         # Files of a lake and of its store never change once they are there, so links will do.
         shutil.copytree(home, copy, copy_function=os.link)
-        return {**json.loads(made.read_text()), **_run("night", copy, rows, workers)}
+        return {**json.loads(made.read_text()), **_run("night", copy, rows, workers, steps)}
     finally:
         shutil.rmtree(copy, ignore_errors=True)
 
@@ -197,19 +198,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
     parser.add_argument("--workers", type=int, nargs="+", default=[0], help="Ray workers; 0: in the process itself")
+    parser.add_argument("--only", nargs="+", default=STEPS, choices=STEPS, help="these steps alone")
     parser.add_argument("--keep", type=Path, help="folder that keeps the histories for the next time")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--do", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.do:
         what, home = arguments.do[0], Path(arguments.do[1])
-        rows = arguments.rows[0]
-        print(json.dumps(history(home, rows) if what == "history" else night(home, rows, arguments.workers[0])))
+        rows, workers = arguments.rows[0], arguments.workers[0]
+        done = history(home, rows) if what == "history" else night(home, rows, workers, arguments.only)
+        print(json.dumps(done))
         return
     with tempfile.TemporaryDirectory() as folder:
         kept = arguments.keep or Path(folder)
         kept.mkdir(parents=True, exist_ok=True)
-        nights = [_measured(kept, rows, workers) for workers in arguments.workers for rows in arguments.rows]
+        nights = [
+            _measured(kept, rows, workers, arguments.only) for workers in arguments.workers for rows in arguments.rows
+        ]
     slopes = {
         f"{one['rows']} to {two['rows']}, {one['workers']} workers": _slopes(one, two)
         for one, two in itertools.pairwise(nights)

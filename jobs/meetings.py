@@ -15,6 +15,7 @@ from ..memory_store.calibration import language_of_pair
 from ..memory_store.inbox import Row
 from ..memory_store.predicates import READABLE, Filter
 from ..memory_store.tables import Tables
+from ..memory_store.vector_legs import vector_legs
 from .meet import ALL_PAIRS, Met, Scale, meet
 from .neighbourhoods import split
 from .pairs import COLUMNS, FAMILIES, Judge, Verdict, type_pairs
@@ -58,14 +59,15 @@ def meetings(
     Pairs that are distinct or complement each other are left out: both stand.
     """
     found: dict[str, list[Meeting]] = defaultdict(list)
+    dim = tables.dim
     own = {row["id"] for row in rows}
     for start in range(0, len(rows), _PORTION):
-        near = _near(tables, namespace, rows[start : start + _PORTION])
+        near = _near(tables, namespace, rows[start : start + _PORTION], dim)
         pairs = [pair for pair in near if pair[1]["id"] not in own and (judge or may_touch(*pair[:2]))]
         verdicts = type_pairs([scale.pair(*pair) for pair in pairs], judge, holds_many=holds_many)
         for (row, other, _), verdict in zip(pairs, verdicts, strict=True):
             _note(found, row, other, verdict)
-    vectors = _matrix(rows, tables.dim)
+    vectors = _matrix(rows, dim)
     for met in meet(rows, vectors, scale, what="same", judge=judge, holds_many=holds_many):
         _note_met(found, rows, met)
     return found
@@ -74,10 +76,11 @@ def meetings(
 Near = tuple[Row, Mapping[str, Any], float]
 
 
-def _near(tables: Tables, namespace: str, rows: Sequence[Row]) -> Iterator[Near]:
+def _near(tables: Tables, namespace: str, rows: Sequence[Row], dim: int) -> Iterator[Near]:
     """Live memories of the same subject and family that each row meets, with their cosine.
 
-    Subjects that have few are read once for all rows; of others each row asks the vector leg, and its words.
+    Subjects that have few are read once for all rows; of others the vector leg is asked for all rows of one, and each
+    asks its words.
     """
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
@@ -85,7 +88,7 @@ def _near(tables: Tables, namespace: str, rows: Sequence[Row]) -> Iterator[Near]
     where = Filter((namespace,), states=READABLE, own_subjects=tuple({subject for subject, _ in groups} - {""}))
     count = Counter(tables.scan(where, ["subject"]).column("subject").to_pylist())
     few = tuple(subject for subject in where.own_subjects or () if count[subject] <= _FEW)
-    others, vectors = split(tables.scan(replace(where, own_subjects=few), [*COLUMNS, "vector"]), tables.dim)
+    others, vectors = split(tables.scan(replace(where, own_subjects=few), [*COLUMNS, "vector"]), dim)
     places: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place, other in enumerate(others):
         places[other["subject"], _family(other)].append(place)
@@ -94,8 +97,7 @@ def _near(tables: Tables, namespace: str, rows: Sequence[Row]) -> Iterator[Near]
             there = places[subject, family]
             yield from _nearest(tables, namespace, some, [others[place] for place in there], vectors[there])
         else:
-            for row in some:
-                yield from _asked(tables, namespace, row)
+            yield from _asked(tables, namespace, some, dim)
 
 
 def may_touch(row: Row, other: Mapping[str, Any]) -> bool:
@@ -122,7 +124,7 @@ def _nearest(
 
     if not others:
         return
-    cosines = _matrix(rows, tables.dim) @ vectors.T
+    cosines = _matrix(rows, vectors.shape[1]) @ vectors.T
     for row, near in zip(rows, cosines, strict=True):
         places: Iterable[int] = range(len(others))
         if len(others) > ALL_PAIRS:
@@ -132,17 +134,20 @@ def _nearest(
         yield from ((row, others[place], float(near[place])) for place in places if others[place]["id"] != row["id"])
 
 
-def _asked(tables: Tables, namespace: str, row: Row) -> Iterator[Near]:
-    """What the vector leg and the words bring to a row of many."""
+def _asked(tables: Tables, namespace: str, rows: Sequence[Row], dim: int) -> Iterator[Near]:
+    """What the vector leg and the words bring to each of some rows of one subject and family that has many."""
     import numpy as np
 
-    vector = np.array(_vector(row, tables.dim), np.float32)
-    where, columns = _alike(namespace, row), [*COLUMNS, "vector"]
-    legs = tables.vector_leg(vector, where, ALL_PAIRS, columns)
-    if len(legs) >= ALL_PAIRS or not np.isfinite(vector).all():
-        legs = [*legs, *tables.text_leg(row["text"], where, _BY_WORDS, columns)]
-    for one in {one.id: one for one in legs}.values():
-        yield row, one.row, float(vector @ one.vector) if one.vector is not None else float("nan")
+    columns = [*COLUMNS, "vector"]
+    vectors = _matrix(rows, dim)
+    # One more: a row is its own nearest.
+    near = vector_legs(tables, vectors, replace(_alike(namespace, rows[0]), not_ids=()), ALL_PAIRS + 1, columns)
+    for row, vector, some in zip(rows, vectors, near, strict=True):
+        legs = [one for one in some if one.id != row["id"]][:ALL_PAIRS]
+        if len(legs) >= ALL_PAIRS or not np.isfinite(vector).all():
+            legs += tables.text_leg(row["text"], _alike(namespace, row), _BY_WORDS, columns)
+        for one in {one.id: one for one in legs}.values():
+            yield row, one.row, float(vector @ one.vector) if one.vector is not None else float("nan")
 
 
 def _alike(namespace: str, row: Row) -> Filter:

@@ -7,6 +7,7 @@ and memory with one cell.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -100,7 +101,7 @@ def _cells(vectors: Vectors, rows: Places, exact_rows: int) -> Iterator[Places]:
 
 def cell_count(rows: int) -> int:
     """How many cells so many rows are cut into: about √n."""
-    return max(2, round(rows**0.5))
+    return max(2, round(math.sqrt(rows)))
 
 
 def sample_of(rows: int) -> Places:

@@ -173,7 +173,7 @@ def _portions(lake: Lake, paths: list[str], damaged: list[str]) -> Iterator[_Fil
     files: _Files = []
     size = 0
     for path, rows in lake.read_tables(paths, damaged=damaged):
-        files.append((path, conform(rows, "log")))
+        files.append((path, rows))
         size += rows.num_rows
         if size >= SETTLE_ROWS:
             yield _adds_first(files)
@@ -201,7 +201,8 @@ def _settle_some(lake: Lake, namespace: str, files: _Files, placed: Placed, repo
     for start in range(0, len(files), SETTLE_FILES):
         some = files[start : start + SETTLE_FILES]
         step = SettleReport(seq=seq)
-        rows = _settled(known, pa.concat_tables([rows for _, rows in some]), seq, step)
+        inbox = pa.concat_tables([rows for _, rows in some], promote_options="default")
+        rows = _settled(known, conform(inbox, "log"), seq, step)
         if rows.num_rows:
             if not lake.create_table(log_path(namespace, number + 1), rows):
                 return files[start:]
