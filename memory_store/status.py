@@ -13,9 +13,10 @@ from .batches import questions_out
 from .clock import Clock
 from .cold import cold_count
 from .errors import NoGeneration
+from .gated import looked_at, over
 from .generations import current, open_tables
 from .inbox import inbox_paths
-from .lake import Lake, namespace_path
+from .lake import Lake
 from .log import head
 from .overlay import OverlayReader
 from .predicates import READABLE
@@ -100,19 +101,8 @@ def _store_counts(lake: Lake, settings: Settings, namespace: str) -> dict[str, A
 def _waiting(lake: Lake, settings: Settings, namespace: str, events: Any, clock: Clock) -> dict[str, Any]:
     from .spool import waiting as spooled
 
-    gated = {
-        trace_id
-        for _, rows in lake.read_tables(lake.names(namespace_path(namespace, "gate")), ["trace_id"])
-        for trace_id in rows.column("trace_id").to_pylist()
-    }
-    old = clock.now() - timedelta(hours=settings.gate.abandoned_hours)
-    ready = {
-        trace_id
-        for trace_id, type, at in zip(
-            *(events.column(name).to_pylist() for name in ("trace_id", "type", "at")), strict=True
-        )
-        if type == "outcome" or at <= old
-    }
+    abandoned = timedelta(hours=settings.gate.abandoned_hours)
+    ready = over(events, clock.now(), abandoned) - looked_at(lake, namespace).keys()
     spool = spooled(settings.spool_folder)
     seq = head(lake, namespace)[1]
     folded = 0
@@ -123,6 +113,6 @@ def _waiting(lake: Lake, settings: Settings, namespace: str, events: Any, clock:
         "oldest": spool.oldest,
         "inbox": len(inbox_paths(lake, namespace)),
         "log": seq - folded,
-        "traces": len(ready - gated),
+        "traces": len(ready),
         "questions": questions_out(lake, namespace),
     }

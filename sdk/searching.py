@@ -131,9 +131,9 @@ class Searching:
         return Page(tuple(self._logged(stored(query), where, answer, trace, log_read)), following)
 
     def _logged(self, query: str, where: Filter, answer: Answer, trace: str, log_read: bool) -> list[Hit]:
-        """The hits of an answer, which is logged as a read."""
+        """The hits of an answer, which is logged as a read; that nothing was found, too."""
         read_id = ""
-        if log_read and self.settings.search.log_reads and answer.hits:
+        if log_read and self.settings.search.log_reads:
             read_id = self._reads.returned(
                 query, where, [hit.row["id"] for hit in answer.hits], trace=stored(trace),
                 generation=answer.generation, seq=answer.seq[self.namespace], injected=False,
