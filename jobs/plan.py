@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -37,13 +38,15 @@ class _Seen:
     paths: frozenset[str] = frozenset()
 
 
-def plan(lake: Lake, namespace: str, now: datetime, abandoned: timedelta) -> list[GroupPlan]:
-    """Groups of traces with work to do, in order of their first fresh trace.
+def plan(
+    lake: Lake, namespace: str, now: datetime, abandoned: timedelta, among: Set[str] | None = None
+) -> list[GroupPlan]:
+    """Groups of traces with work to do, of those in `among` if it is given, in order of their first fresh trace.
 
     A trace is ready when someone said how it ended, or when nothing has happened in it for `abandoned`.
     """
     seen = _seen(scan_events(lake, namespace, ["type", "at", "task_id", PATH]))
-    gated = _gated(lake, namespace)
+    gated = gated_traces(lake, namespace)
     groups: dict[str, list[str]] = defaultdict(list)
     for trace_id, trace in sorted(seen.items(), key=lambda item: (item[1].started_at, item[0])):
         groups[trace.key or trace_id].append(trace_id)
@@ -54,6 +57,7 @@ def plan(lake: Lake, namespace: str, now: datetime, abandoned: timedelta) -> lis
             trace_id
             for trace_id in trace_ids
             if gated.get(trace_id) != seen[trace_id].events
+            and (among is None or trace_id in among)
             and (seen[trace_id].is_ended or seen[trace_id].last_at <= now - abandoned)
         ]
         for start in range(0, len(fresh), GROUP_TRACES):
@@ -80,7 +84,7 @@ def _seen(events: pa.Table) -> dict[str, _Seen]:
     return traces
 
 
-def _gated(lake: Lake, namespace: str) -> dict[str, int]:
+def gated_traces(lake: Lake, namespace: str) -> dict[str, int]:
     """Events that each trace had when the gate looked at it, the most if it did so more than once."""
     gated: dict[str, int] = {}
     for _, rows in lake.read_tables(lake.names(namespace_path(namespace, "gate")), ["trace_id", "events"]):

@@ -95,7 +95,7 @@ def _sweep_file(lake: Lake, path: str, purge: Purge, blocked: Blocked, pieces: P
         return
     if not changed:
         return
-    removed.rows[path.split("/")[1]] += changed
+    removed.rows[_folder(path)] += changed
     if clean is None:
         lake.delete([path])
         removed.files["deleted"] += 1
@@ -119,8 +119,14 @@ def cleaned_file(path: str, data: bytes, purge: Purge, blocked: Blocked, pieces:
         rows = file.read()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DamagedFile(f"{path} is damaged ({error}): bring it back from a backup") from error
-    clean, changed = cleaned(path.split("/")[1], rows, purge, blocked, pieces)
+    clean, changed = cleaned(_folder(path), rows, purge, blocked, pieces)
     return (_as_before(clean, file.metadata) if changed else data), changed
+
+
+def _folder(path: str) -> str:
+    """The folder of a namespace that a file lies in, or would lie in but for its branch."""
+    _, *folders, _ = path.split("/")
+    return folders[2] if folders[:1] == ["branches"] and len(folders) > 2 else (folders or [""])[0]
 
 
 def cleaned(folder: str, rows: pa.Table, purge: Purge, blocked: Blocked, pieces: Pieces) -> tuple[pa.Table, int]:

@@ -7,7 +7,7 @@ point and started again proposes the same acts, which the log recognises.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
@@ -114,10 +114,13 @@ def reflect(
     engine: Engine = "auto",
     dry_run: bool = False,
     ask: bool = False,
+    among: Mapping[str, Set[str]] | None = None,
     progress: Callable[[int, int], None] | None = None,
     announce: Callable[[Announcement], None] | None = None,
 ) -> ReflectReport:
     """Reflect on every trace that is ready, in the namespaces named, or in all.
+
+    `among`: only these traces of each namespace, which were reflected on before and have their episodes.
 
     `progress` is called with traces done and traces in all, `announce` with what a namespace will cost, before the
     first call. With `dry_run` nothing is written but replies that were paid for, and the decisions are in the report;
@@ -136,6 +139,7 @@ def reflect(
         desks = _desks(lake, reflector, chosen, report.run_id, clock)
     for namespace in chosen:
         run = _Run(lake, settings, clock, reflector, namespace, report, version, engine, desks.get(namespace))
+        run.among = None if among is None else among.get(namespace, frozenset())
         run.work(dry_run, ask, progress or (lambda done, total: None), announce or (lambda said: None))
     return report
 
@@ -197,6 +201,8 @@ class _Run:
         )
         self.engine = engine
         self.desk = desk
+        #: The traces to reflect on again; None: those that were not yet
+        self.among: Set[str] | None = None
         #: Why the model could not be asked at all
         self.failure = ""
 
@@ -214,7 +220,7 @@ class _Run:
         proposer.catch_up()
         now = self.clock.now()
         self.record.counts = dict.fromkeys(COUNTS, 0)
-        groups = plan(self.lake, self.namespace, now, timedelta(hours=self.settings.gate.abandoned_hours))
+        groups = plan(self.lake, self.namespace, now, timedelta(hours=self.settings.gate.abandoned_hours), self.among)
         pending = proposer.pending()
         if not groups and not pending and not (self.desk and self.desk.counts):
             return
@@ -337,7 +343,8 @@ class _Run:
         now, run_id = self.clock.now(), self.report.run_id
         packed = shards(groups, self.settings.jobs.shard_traces)
         return [
-            ShardTask(self.settings, self.namespace, tuple(some), reflector, embedder, now, run_id) for some in packed
+            ShardTask(self.settings, self.namespace, tuple(some), reflector, embedder, now, run_id, self.among is None)
+            for some in packed
         ]
 
     def _reflect(

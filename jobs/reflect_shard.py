@@ -39,6 +39,8 @@ class ShardTask:
     embedder: str
     now: datetime
     run_id: str
+    #: Whether the traces have no episodes yet
+    episodes: bool = True
 
 
 @dataclass
@@ -150,7 +152,7 @@ def _add(task: ShardTask, look: _Look, said: Reflection | ModelError | None, res
     result.gate += [row for row in look.gate if not (failed and row["reflected"])]
     result.counts["failed" if failed else "reflected"] += len(chosen)
     result.counts.update(traces=len(look.fresh), skipped=len(look.fresh) - len(chosen))
-    for trace in look.fresh:
+    for trace in look.fresh if task.episodes else ():
         result.episodes += episode_rows(trace, task.now)
     if said is None:
         return
@@ -165,7 +167,7 @@ def _wait(task: ShardTask, look: _Look, said: Reflection, result: ShardResult) -
     """A group whose answers are not all there has no gate row: a later run finds it, and the answers, again."""
     result.counts.update(traces=len(look.fresh), waiting=len(look.fresh))
     result.questions += said.waiting
-    if said.waiting:  # else the run that asked has packed them
+    if said.waiting and task.episodes:  # else the run that asked has packed them
         for trace in look.fresh:
             result.episodes += episode_rows(trace, task.now)
 

@@ -173,15 +173,14 @@ def _filters(namespace: str, asked: Sequence[tuple[str, str]]) -> Iterator[tuple
 
 
 def replay(
-    lake: Lake,
     settings: Settings,
     clock: Clock,
-    old: Generation,
-    new: Generation,
+    old: tuple[Lake, Generation],
+    new: tuple[Lake, Generation],
     asked: dict[str, list[tuple[str, Filter]]],
 ) -> list[Replayed]:
-    """Ask two generations the same, by namespace, as an agent would be answered by either."""
-    before, after = (Reader(lake, settings, clock, generation) for generation in (old, new))
+    """Ask two generations, each with the lake that it shows, the same: as an agent would be answered by either."""
+    before, after = (Reader(lake, settings, clock, generation) for lake, generation in (old, new))
     found = []
     for namespace, queries in asked.items():
         for query, where in queries:
@@ -233,7 +232,7 @@ def check(
     after = Generation(
         claimed.number, claimed.name, claimed.embedder, claimed.dim, claimed.claimed_at, claimed.reason
     )  # fmt: skip
-    found.replayed = replay(lake, settings, clock, before, after, asked)
+    found.replayed = replay(settings, clock, (lake, before), (lake, after), asked)
     found.calibration = Calibration.of(embedder.name, "any", lake).missing
     if found.missing or found.extra:
         found.against.append(

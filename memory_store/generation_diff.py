@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .clock import Clock
+from .embedders import embedder_named
 from .generation_check import Replayed, last_queries, replay
-from .generations import open_tables
+from .generations import catch_up, open_tables
 from .lake import Lake
 from .predicates import READABLE, Filter
-from .registry import Generation, Known, find
+from .registry import Generation, Known
 from .runs import read_run
 from .schema import STATE
 from .settings import Settings
@@ -69,17 +70,21 @@ def diff(
     lake: Lake,
     settings: Settings,
     clock: Clock,
-    before: tuple[Known, Lake] | int,
-    after: tuple[Known, Lake] | int,
+    before: tuple[Known, Lake],
+    after: tuple[Known, Lake],
     *,
     queries: int = 50,
 ) -> Diff:
-    """Compare two generations, by number; `queries`: how many of the last real ones are asked of both.
+    """Compare two generations, each with the lake that it shows: the branch of a re-reflection, else this one. Both
+    are brought up to their logs first.
 
-    A re-reflection comes with the lake that shows it. Raises `UsageError` for a generation that is not there.
+    `queries`: how many of the last real ones are asked of both.
     """
-    sides = [(find(lake, one), lake) if isinstance(one, int) else one for one in (before, after)]
-    tables = [open_tables(settings, known.claim) for known, _ in sides]
+    sides = (before, after)
+    tables = []
+    for known, own in sides:
+        tables.append(open_tables(settings, known.claim))
+        catch_up(own, tables[-1], embedder_named(known.claim.embedder, settings))
     namespaces = lake.namespaces()
     live = [{name: _live(one, name) for name in namespaces} for one in tables]
     told = [_side(known, own, rows) for (known, own), rows in zip(sides, live, strict=True)]
@@ -95,7 +100,7 @@ def diff(
     found.counts = {name: dict(sorted(count.items())) for name, count in counts.items()}
     if queries:
         asked = {name: last_queries(lake, name, queries) for name in namespaces}
-        found.replayed = replay(lake, settings, clock, *(_generation(known) for known, _ in sides), asked=asked)
+        found.replayed = replay(settings, clock, *((own, _generation(known)) for known, own in sides), asked=asked)
     return found
 
 

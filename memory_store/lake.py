@@ -16,11 +16,13 @@
     ns=<namespace>/log-keys/<number>.parquet            what the rows of many log files are about, a shortcut
     ns=<namespace>/vectors/<embedder>/<name>.parquet    vectors of other models, by keyed hash of the text
     ns=<namespace>/purged/<purge>.json                  what was purged, by id; its receipt beside it
+    ns=<namespace>/branches/<branch>/<folder>/<name>    the log, gate and runs that a branch has of its own
     lease/<job>/<namespace>/<epoch>.json                who is at work on a job; the newest counts
     backups/<place>.json                                where backups of the lake lie
     format.json                                         format and id of the lake
     generations/<number>/<step>.json                    generations: claimed, ready, dropped
     current/<number>.json                               the newest names the generation that readers use
+    branches/<branch>/<name>                            what a re-reflection is for, and its generation
     calibrations/<embedder>/<number>.json               what the cosines of an embedder mean, the newest counts
 
 *Put* writes a name that no one else uses; *create* claims a name and fails if it exists. Files appear whole.

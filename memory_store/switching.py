@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from .branch import remove_branch
 from .clock import Clock
 from .embedders import embedder_named
 from .errors import EmbedderError, StoreError, UsageError
 from .generations import catch_up, open_tables
 from .lake import Lake
-from .registry import Generation, Known, current, drop, find, known, switch, usable
+from .registry import Generation, current, drop, find, known, switch, usable
 from .settings import Settings
 
 
@@ -37,6 +37,16 @@ def use(lake: Lake, settings: Settings, clock: Clock, number: int) -> Generation
     raise StoreError(f"readers were switched to generation {current(lake).number} meanwhile: look, and say it again")
 
 
+def discard(lake: Lake, settings: Settings, number: int) -> None:
+    """Delete the tables of a generation, and the branch that it shows, if it shows one. What embedders and models gave
+    is kept, and not paid for again. Raises `UsageError` for the one in use.
+    """
+    one = find(lake, number)
+    drop(lake, settings, one)
+    if one.claim.branch:
+        remove_branch(lake, one.claim.branch)
+
+
 @dataclass
 class GraceReport:
     """What was done about the generations that readers don't use."""
@@ -55,12 +65,11 @@ def keep_up(
     clock: Clock,
     *,
     dry_run: bool = False,
-    drop_branch: Callable[[Known], None] = lambda one: None,
 ) -> GraceReport:
     """Fold every generation that readers left lately, so that going back to it is no step back; drop the others.
 
     They are kept for `jobs.generation_days`. What a builder that died has left goes at once, if it was of this machine.
-    `drop_branch` is told of a re-reflection whose generation goes. Doing it twice changes nothing.
+    Doing it twice changes nothing.
     """
     report = GraceReport()
     days = timedelta(days=settings.jobs.generation_days)
@@ -69,12 +78,11 @@ def keep_up(
         if one.state in ("in use", "dropped"):
             continue
         since = one.left_at or one.claim.claimed_at
-        is_dead = one.state == "building" and _is_dead(one.claim.builder)
+        is_dead = one.state == "building" and not one.claim.branch and _is_dead(one.claim.builder)
         if is_dead or clock.now() - since >= days:
             report.dropped.append(number)
             if not dry_run:
-                drop_branch(one)
-                drop(lake, settings, one)
+                discard(lake, settings, number)
         elif one.state == "ready" and not one.claim.branch and not usable(lake, settings, one):
             report.folded.append(number)
             if not dry_run:

@@ -52,12 +52,24 @@ def list_(context: typer.Context, home: HomeOption = None, json: JsonOption = Fa
 def use(context: typer.Context, number: NumberArgument, home: HomeOption = None, json: JsonOption = False) -> None:
     """Switch readers to a generation. What was written meanwhile is folded into it first, so nothing is missed.
 
+    One that shows a re-reflection is adopted: it becomes a run in the log, which `hindlake undo RUN` takes back.
+
     \b
     hindlake generations use 3
     """
+    from .. import __version__
+    from ..jobs.rereflect import adopt, branch_of
     from ..memory_store.switching import use as switch_to
 
     session = Session(context, home, None, json)
+    if branch_of(session.lake, number)[1] is not None:
+        done = adopt(session.lake, session.settings, session.clock, number, version=__version__)
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(done.counts.items())) or "nothing changed"
+        session.answer(
+            {"run_id": done.run_id, "counts": dict(done.counts)},
+            lambda: session.line(f"run {done.run_id}: {counts}; back: hindlake undo {done.run_id}"),
+        )
+        return
     generation = switch_to(session.lake, session.settings, session.clock, number)
     session.answer(
         asdict(generation),
@@ -72,12 +84,10 @@ def drop(context: typer.Context, number: NumberArgument, home: HomeOption = None
     \b
     hindlake generations drop 2
     """
-    from ..memory_store.registry import drop as drop_tables
-    from ..memory_store.registry import find
+    from ..memory_store.switching import discard
 
     session = Session(context, home, None, json)
-    lake = session.lake
-    drop_tables(lake, session.settings, find(lake, number))
+    discard(session.lake, session.settings, number)
     session.answer({"dropped": number}, lambda: session.line(f"generation {number} dropped"))
 
 
@@ -99,10 +109,13 @@ def diff(
     hindlake generations diff 1 2
     hindlake generations diff 1 2 --json
     """
+    from ..jobs.rereflect import side
     from ..memory_store.generation_diff import diff as compare
 
     session = Session(context, home, None, json)
-    found = compare(session.lake, session.settings, session.clock, before, after, queries=queries)
+    lake = session.lake
+    sides = side(lake, before), side(lake, after)
+    found = compare(lake, session.settings, session.clock, *sides, queries=queries)
     value = found.summary()
     session.answer(value, lambda: _show_diff(session, value, limit))
 
@@ -114,7 +127,7 @@ def _show_diff(session: Session, value: dict[str, Any], limit: int) -> None:
         cost = side["cost"]
         session.line(f"{side['number']:>4}  {side['embedder']}  {side['reason']}: {kinds}")
         session.line(
-            f"      made by {', '.join(side['reflectors']) or 'users alone'}: {cost['runs']} runs, {cost['calls']} calls, "
+            f"      by {', '.join(side['reflectors']) or 'users alone'}: {cost['runs']} runs, {cost['calls']} calls, "
             f"{cost['input_tokens']} tokens in, {cost['output_tokens']} out, {cost['cost'] / 1e6:.4f} USD"
         )
     for name, sign in (("gained", "+"), ("lost", "-"), ("changed", "~")):
