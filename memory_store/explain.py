@@ -75,10 +75,13 @@ class Explanation:
     replaces: tuple[str, ...]
 
 
-def explain(lake: Lake, namespace: str, id: str, as_of: Moment | None = None) -> Explanation:
+def explain(
+    lake: Lake, namespace: str, id: str, as_of: Moment | None = None, *, with_events: bool = True
+) -> Explanation:
     """Explain a memory, or a candidate that was refused, from the lake alone; with `as_of`, as it was then.
 
-    Of a memory that was purged since, what it said is left out. Raises `UnknownMemory`.
+    Without `with_events` nothing is read of the traces, and `evidence` is empty. Of a memory that was purged since,
+    what it said is left out. Raises `UnknownMemory`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -109,7 +112,7 @@ def explain(lake: Lake, namespace: str, id: str, as_of: Moment | None = None) ->
     return Explanation(
         id=id,
         memory=memory,
-        evidence=_quoted(lake, namespace, first["evidence"] or []),
+        evidence=_quoted(lake, namespace, first["evidence"] or []) if with_events else (),
         run=read_run(lake, namespace, first["run"]) if first["run"] else None,
         decisions=decisions,
         replaces=_replaced(rows, id),

@@ -40,7 +40,7 @@ _TEXT_MORE = 2
 #: How many times more candidates come of passages: they are many and short, and neighbours count.
 _PASSAGES_MORE = 2
 #: Legs that find by what is written.
-_WORDED = frozenset(("text", "fresh", "names", "entities", NEAR, AROUND, SAID))
+WORDED = frozenset(("text", "fresh", "names", "entities", NEAR, AROUND, SAID))
 #: Candidates of the legs that only add some: entities, recency, dates.
 _FEW = 20
 
@@ -246,7 +246,7 @@ class _Search:
         factors = {id: row_factors(row, self.now, used.get(id), settings) for id, row in known.items()}
         ranked = fuse(legs, settings.fusion, settings.rrf_k, factors)
         is_cjk = is_mostly_cjk(self.ask.query)
-        is_worded = any(not _WORDED.isdisjoint(hit.legs) for hit in ranked)
+        is_worded = any(not WORDED.isdisjoint(hit.legs) for hit in ranked)
         named = max((hit.relevance for hit in ranked if "names" in hit.legs), default=0.0) * floors.named
 
         def floor(hit: Ranked) -> float:
@@ -254,7 +254,7 @@ class _Search:
                 return 0.0  # across scripts a cosine says which is nearer, not how near
             if "names" in hit.legs:
                 return 0.0
-            if not _WORDED.isdisjoint(hit.legs):
+            if not WORDED.isdisjoint(hit.legs):
                 return named  # among few memories a shared word scores next to nothing, and is one all the same
             return max(floors.all, floors.lone if is_worded else 0.0, named)
 

@@ -22,7 +22,7 @@ from .predicates import Filter, matches
 from .ranking import Place
 from .reader import Reader
 from .schema import conform
-from .search import Hit
+from .search import WORDED, Hit
 from .settings import Settings
 from .tables import MEMORIES, PASSAGES, Tables
 
@@ -113,7 +113,7 @@ class _Question:
         (self.namespace,) = where.namespaces
         reader = Reader(lake, settings, clock)
         self.answer = reader.answer(query, where, limit)
-        no_floors = settings.search.model_copy(update={"floor": 0.0, "lone_floor": 0.0})
+        no_floors = settings.search.model_copy(update={"floor": 0.0, "lone_floor": 0.0, "named_share": 0.0})
         self.open = Reader(lake, settings.model_copy(update={"search": no_floors}), clock)
         self.kept = {hit.row["id"]: hit for hit in reader.answer(query, where, _ALL).hits}
         self.found = {hit.row["id"]: hit for hit in self.open.answer(query, where, _ALL).hits}
@@ -157,6 +157,13 @@ class _Question:
             )
             return _told(hit, "outranked", told, rank=place)
         search = self.settings.search
+        if hit.relevance >= search.lone_floor or not WORDED.isdisjoint(hit.legs):
+            best = max((one.relevance for one in self.found.values() if "names" in one.legs), default=0.0)
+            told = (
+                f"its relevance {hit.relevance:.3f} is below search.named_share {search.named_share:g} of {best:.3f}, "
+                "that of the best memory about what the query names: it is about nothing of that"
+            )
+            return _told(hit, "below_floor", told, floor=search.named_share * best)
         is_lone = hit.relevance >= search.floor
         floor = search.lone_floor if is_lone else search.floor
         told = f"its relevance {hit.relevance:.3f} is below search.{'lone_floor' if is_lone else 'floor'} {floor:g}: "
@@ -170,7 +177,7 @@ class _Question:
     def absent(self, id: str) -> Verdict:
         """Why a memory is no candidate."""
         try:
-            known = explain(self.lake, self.namespace, id)
+            known = explain(self.lake, self.namespace, id, with_events=False)
         except UnknownMemory:
             return self.unlogged(id)
         row = {**known.memory, "id": id, "namespace": self.namespace}
@@ -275,13 +282,10 @@ class _Question:
         excluded: list[Verdict] = []
         for hit in self.open.answer(self.query, wide, self.limit + 10 * _NEAREST).hits:
             row = {**hit.row, "state": self.overlay.states.get(hit.row["id"], hit.row["state"])}
-            if row["id"] not in self.found and (cause := self.excluded(row)) and hit.relevance >= self.least():
+            is_near = hit.relevance >= self.settings.search.floor and row["id"] not in self.found
+            if is_near and (cause := self.excluded(row)):
                 excluded.append(replace(cause, relevance=hit.relevance, legs=hit.legs, factors=hit.factors))
         return (*verdicts, *excluded[:_NEAREST])
-
-    def least(self) -> float:
-        """Relevance below which what filters leave out is not worth telling of: that of the last hit, or the floor."""
-        return min((hit.relevance for hit in self.answer.hits), default=self.settings.search.floor)
 
 
 def failing(row: Mapping[str, Any], where: Filter) -> tuple[str, ...]:
