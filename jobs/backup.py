@@ -172,8 +172,8 @@ class _Backup:
         for manifest in self.backups.manifests():
             damaged = set(manifest.damaged)
             for kept in manifest.files:
-                self.earlier.setdefault((kept.path, kept.bytes, kept.version), kept.sha256)
-                if kept.path not in damaged:
+                if kept.path not in damaged:  # else it is told again
+                    self.earlier.setdefault((kept.path, kept.bytes, kept.version), kept.sha256)
                     self.healthy.setdefault(kept.path, kept)
                 needed.add(pool_path(kept.path, kept.sha256))
         for kept in self.backups.read_partial():
