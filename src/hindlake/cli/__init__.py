@@ -10,6 +10,7 @@ from ..memory_store.errors import HindlakeError, SettingsError, UsageError
 from . import (
     backup,
     calibrate,
+    costs,
     demo,
     doctor,
     eval_dedup,
@@ -81,6 +82,7 @@ for _room in (
     backup,
     state,
     doctor,
+    costs,
     reindex,
     rereflect,
     generations,
