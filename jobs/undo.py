@@ -145,11 +145,26 @@ def _history(view: View, run: str) -> tuple[list[Row], dict[str, str]]:
     linked = log.filter(pc.is_in(log.column("superseded_by"), value_set=added)).column("id")
     ids = pa.array({*mine.column("id").to_pylist(), *linked.to_pylist(), *_derived(log, added)}, pa.string())
     rows = log.filter(pc.is_in(log.column("id"), value_set=ids)).to_pylist()
-    undoes: dict[str, str] = {}
-    for name in {row["run"] for row in rows if row["decision"] == JOB}:
-        if (record := runs.read_run(view.lake, view.namespace, name)) is not None:
-            undoes[name] = str(record.parameters.get(UNDONE, ""))
+    decided = {row["run"] for row in rows if row["decision"] == JOB}
+    undoes = {
+        record.run_id: str(record.parameters.get(UNDONE, ""))
+        for record in runs.all_runs(view.lake, view.namespace)
+        # One that found everything changed since has no row, and counts all the same.
+        if record.job == JOB and (record.status == "done" or record.run_id in decided)
+    }
     return rows, undoes
+
+
+def taken_back(run: str, undoes: Mapping[str, str]) -> frozenset[str]:
+    """The runs that stand no more once a run is undone: that one, and those that an undo which still stands took back.
+
+    `undoes`: undo run → the run it took back, in the order in which they ran.
+    """
+    gone = {run}
+    for undo, undone in reversed(list(undoes.items())):
+        if undo not in gone:
+            gone.add(undone)
+    return frozenset(gone)
 
 
 def _derived(log: pa.Table, added: pa.Array) -> list[str]:
@@ -170,8 +185,8 @@ class Entry:
     #: Empty: a user
     run: str
     value: Any
-    #: The run that this row takes back; empty: none
-    undoes: str = ""
+    #: The runs without which this row brings back what stood below; empty: it is no undo's
+    undoes: frozenset[str] = frozenset()
 
 
 def standing(entries: Sequence[Entry], without: frozenset[str] = frozenset()) -> Entry | None:
@@ -184,9 +199,9 @@ def standing(entries: Sequence[Entry], without: frozenset[str] = frozenset()) ->
         if entry.run and entry.run in without:
             continue
         if entry.undoes:
-            below = standing(entries[:place], frozenset((entry.undoes,)))
+            below = standing(entries[:place], entry.undoes)
             if below is not None and below.value == entry.value:
-                return standing(entries[:place], without | {entry.undoes})
+                return standing(entries[:place], without | entry.undoes)
         return entry
     return None
 
@@ -203,22 +218,28 @@ class Plan:
 
 
 def plan_undo(rows: Sequence[Row], run: str, undoes: Mapping[str, str]) -> Plan:
-    """What takes a run back. `rows`: accepted rows of the log in order; `undoes`: undo run → the run it took back."""
+    """What takes a run back. `rows`: accepted rows of the log, `undoes`: undo → the run it took back, both in order."""
+    without = taken_back(run, undoes)
+    before: dict[str, str] = {}
+    targets: dict[str, frozenset[str]] = {}
+    for undo_run, undone in undoes.items():
+        targets[undo_run] = taken_back(undone, before)
+        before[undo_run] = undone
     memories: dict[str, _Memory] = defaultdict(_Memory)
     plan = Plan()
     purged = {row["id"] for row in rows if row["decision"] == "purge"}
     for row in rows:
         if row["id"] not in purged:
-            memories[row["id"]].take(row, undoes)
+            memories[row["id"]].take(row, targets)
     plan.kept += [Kept(id, (), "was purged since: nothing brings it back") for id in sorted(purged)]
     changes: dict[str, tuple[Row, str, str]] = {}
     gone = {id for id, memory in memories.items() if memory.added_by == run and _delete(id, memory, run, changes, plan)}
     for id, memory in memories.items():
         if memory.added_by == run:
             continue
-        if values := _revert(id, memory, run, plan):
+        if values := _revert(id, memory, run, without, plan):
             changes[id] = values, "reverted", f"before run {run}"
-        if values := memory.unlinked(gone, changes[id][0] if id in changes else {}, run):
+        if values := memory.unlinked(gone, changes[id][0] if id in changes else {}, without):
             old = changes.get(id, ({}, "", ""))
             changes[id] = {**old[0], **values}, "restored", f"what took its place was added by run {run}"
         state = (changes[id][0] if id in changes else {}).get("state") or memory.value("state")
@@ -244,7 +265,7 @@ class _Memory:
         #: Successor that a row named, by the row's place
         self.links: dict[int, str] = {}
 
-    def take(self, row: Row, undoes: Mapping[str, str]) -> None:
+    def take(self, row: Row, targets: Mapping[str, frozenset[str]]) -> None:
         by = row.get("run") or ""
         if row["decision"] in ADDING and self.added_by is None:  # an alias may be said again
             self.added_by, self.derived_from = by, list(row.get("derived_from") or ())
@@ -253,7 +274,7 @@ class _Memory:
         if row["decision"] == "restore" and not by and row["state"] in _REPLACED:
             self._back_to(row["state"], row["seq"])
             return
-        target = undoes.get(by, "") if row["decision"] == JOB else ""
+        target = targets.get(by, frozenset()) if row["decision"] == JOB else frozenset()
         for name in _STATE:
             if row.get(name) is not None:
                 self.entries[name].append(Entry(row["seq"], by, row[name], target))
@@ -271,7 +292,7 @@ class _Memory:
         entries = self.entries[column]
         return entries[-1].value if entries else None
 
-    def unlinked(self, gone: set[str], changes: Row, run: str) -> Row:
+    def unlinked(self, gone: set[str], changes: Row, without: frozenset[str]) -> Row:
         """What the memory was before a successor that is gone took its place; nothing if none has."""
         successor = changes.get("superseded_by", self.value("superseded_by"))
         state = changes.get("state", self.value("state"))
@@ -281,7 +302,7 @@ class _Memory:
         values: Row = {}
         for name in _LINK:
             entries = [entry for entry in self.entries[name] if entry.seq not in by_gone]
-            before = standing(entries, frozenset((run,)))
+            before = standing(entries, without)
             values[name] = before.value if before is not None else _UNSET.get(name)
         return {
             name: value
@@ -303,15 +324,15 @@ def _delete(id: str, memory: _Memory, run: str, changes: dict[str, tuple[Row, st
     return True
 
 
-def _revert(id: str, memory: _Memory, run: str, plan: Plan) -> Row:
-    """The values before the run, of the columns that it set last."""
+def _revert(id: str, memory: _Memory, run: str, without: frozenset[str], plan: Plan) -> Row:
+    """The values before the run, of the columns that it set last; what was taken back too stands before nothing."""
     values: Row = {}
     later: dict[str, list[str]] = defaultdict(list)
     for name, entries in memory.entries.items():
         last = max((entry.seq for entry in entries if entry.run == run), default=0)
         if not last:
             continue
-        now, before = standing(entries), standing(entries, frozenset((run,)))
+        now, before = standing(entries), standing(entries, without)
         if now is not None and before is not None and now.seq == before.seq:
             if now.seq > last:
                 later["changed since by " + (f"run {now.run}" if now.run else "a user")].append(name)

@@ -80,6 +80,38 @@ def test_an_undo_of_an_undo_is_as_if_nothing_had_happened(changes: list[dict[str
     assert naive_fold(undone(twice, "u2", "u3", undoes)) == naive_undo(log, "r1")
 
 
+MERGES = st.lists(st.tuples(st.sampled_from(MEMORIES), st.sampled_from(["x1", "x3"])), max_size=4)
+
+
+@given(st.lists(CHANGE, max_size=8), MERGES)
+def test_an_undo_of_an_undo_leaves_the_merges_that_came_between(
+    changes: list[dict[str, Any]], merges: list[tuple[str, str]]
+) -> None:
+    def merged(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        rows = [
+            {"run": "m", "id": id, "decision": "merge", "state": "merged", "superseded_by": into, "seq": len(log) + n}
+            for n, (id, into) in enumerate(merges, 1)
+        ]
+        return [*log, *rows]
+
+    log, undoes = log_of(changes), dict[str, str]()
+    once = undone(log, "r1", "u1", undoes)
+    twice = undone(merged(once), "u1", "u2", undoes)
+    assert naive_fold(twice) == naive_fold(merged(log))
+    # … the merges can be taken back too, and the run once more.
+    without = undone(twice, "m", "u3", undoes)
+    assert naive_fold(without) == naive_fold(log)
+    assert naive_fold(undone(without, "r1", "u4", undoes)) == naive_undo(log, "r1")
+
+
+@given(st.lists(CHANGE, max_size=8), st.permutations(["r1", "r2", "r3"]))
+def test_runs_can_be_taken_back_in_any_order(changes: list[dict[str, Any]], order: list[str]) -> None:
+    log, undoes = log_of(changes), dict[str, str]()
+    for number, run in enumerate(order):
+        log = undone(log, run, f"u{number}", undoes)
+    assert naive_fold(log) == naive_fold(log_of([change for change in changes if not change["run"]]))
+
+
 @given(st.lists(CHANGE, max_size=10), st.sampled_from(["r1", "r2"]))
 def test_a_second_undo_of_a_run_changes_nothing(changes: list[dict[str, Any]], run: str) -> None:
     undoes = dict[str, str]()
@@ -276,3 +308,22 @@ def test_what_had_a_successor_when_it_was_forgotten_has_it_still(memory: Memory)
     memory.forget(old)
     assert memory.restore(old) == "superseded"
     assert "the lamp flickers" not in texts(memory)
+
+
+def test_an_undo_that_is_undone_after_a_merge_brings_back_what_the_merge_did_not_touch(
+    settings: Settings, clock: ManualClock, memory: Memory
+) -> None:
+    lamp, door = id_of(memory, "lamp"), id_of(memory, "door")
+    old = run(settings, clock, setting("the", "archive", state="archived", strength=0.5))
+    undone = take_back(settings, clock, old)
+    clock.advance(days=1)
+    later = run(settings, clock, setting("lamp", "merge", state="merged", superseded_by=door))
+    clock.advance(days=1)
+    report = take_back(settings, clock, undone.run_id)
+    assert [(item.id, item.columns, item.reason) for item in report.kept] == [
+        (lamp, ("state",), f"changed since by run {later}")
+    ]
+    found = memory.explain(lamp).memory
+    assert (found["state"], found["superseded_by"], found["strength"]) == ("merged", door, 0.5)
+    assert memory.explain(door).memory["state"] == "archived"
+    assert texts(memory) == set()
