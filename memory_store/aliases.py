@@ -24,6 +24,7 @@ from .inbox import Row
 from .names import name_key
 from .predicates import READABLE, Filter
 from .schema import ALIAS
+from .terms import said
 
 if TYPE_CHECKING:
     from .overlay import Overlay
@@ -212,6 +213,12 @@ class Classes:
         """Every name of what a name stands for, itself first, in the form in which names are compared."""
         own = self._form(name)
         return tuple(dict.fromkeys((own, *sorted(self._members.get(self._end(own), ())))))
+
+    def said(self, text: str) -> frozenset[str]:
+        """All names of the things that have several and of which a normalised text says one in full."""
+        return frozenset(
+            name for names in self._members.values() if any(said(one, text) for one in names) for name in names
+        )
 
     def groups(self) -> dict[str, tuple[str, ...]]:
         """The names of each thing that has several, by its usual name, as they are written."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from .aliases import Classes
 from .clock import as_utc
 from .dates import span_of
 from .embedders import Embedder
 from .entities import entities_of
+from .names import name_key
 from .passage_legs import AROUND, BESIDE, NEAR, SAID, TURNS
 from .ranking import Found, Leg, coverage, found_by, shares, text_relevance
 from .settings import SearchSettings
@@ -28,16 +32,21 @@ LEAST_SPAN = 0.02
 
 #: Weights of the legs of each shelf; those of vector and text of memories come from the settings.
 WEIGHTS: Mapping[str, Mapping[str, float]] = {
-    "memories": {"names": 0.1, "entities": 0.0, "dates": 0.1, "recency": 0.0},
-    "episodes": {"vector": 0.1, "text": 0.1, SAID: 0.4, TURNS: 0.4, "names": 0.1, "entities": 0.0, "dates": 0.1,
-                 "recency": 0.0},
-    "passages": {"vector": 0.4, BESIDE: 0.05, "text": 0.15, NEAR: 0.2, AROUND: 0.2, "names": 0.1, "entities": 0.0,
+    "memories": {"names": 0.1, "entities": 0.0, "related": 0.0, "dates": 0.1, "recency": 0.0},
+    "episodes": {"vector": 0.1, "text": 0.1, SAID: 0.4, TURNS: 0.4, "names": 0.1, "entities": 0.0, "related": 0.0,
                  "dates": 0.1, "recency": 0.0},
+    "passages": {"vector": 0.4, BESIDE: 0.05, "text": 0.15, NEAR: 0.2, AROUND: 0.2, "names": 0.1, "entities": 0.0,
+                 "related": 0.0, "dates": 0.1, "recency": 0.0},
 }  # fmt: skip
 #: Every leg that can be given another weight.
 LEGS: tuple[str, ...] = tuple(
     sorted({"vector", "text", "fresh", *(name for weights in WEIGHTS.values() for name in weights)})
 )
+
+
+#: Where nobody has said that two names are one.
+NO_CLASSES = Classes((), name_key)
+NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,13 @@ class Ask:
     settings: SearchSettings
     #: The time that "yesterday" is before; None: times that the query names count for nothing
     now: datetime | None = None
+    #: Names of things, as this search may use them
+    classes: Classes = NO_CLASSES
+
+    @cached_property
+    def also(self) -> frozenset[str]:
+        """Every name of what the query names and that has several, as they are compared."""
+        return self.classes.said(normal(self.query)) if self.classes else frozenset()
 
     def weigher(self, shelf: str) -> Callable[[str], float]:
         """The weight of each leg on a shelf."""
@@ -100,9 +116,22 @@ def shelf_legs(
     ]
 
 
-def telling_legs(ask: Ask, known: Mapping[str, Mapping[str, Any]], weight: Callable[[str], float]) -> list[Leg]:
-    """What tells equals apart: names that the query says, things and times that it is about, how recent one is."""
-    legs = [Leg("names", weight("names"), _named(ask.query, known))]
+def telling_legs(
+    ask: Ask,
+    known: Mapping[str, Mapping[str, Any]],
+    weight: Callable[[str], float],
+    close: Mapping[str, float] = NOTHING,
+) -> list[Leg]:
+    """What tells equals apart: names that the query says, things and times that it is about, how recent one is.
+
+    `close`: things that memories relate to those that the query names, by compared name, with how close they are.
+    """
+    legs = [Leg("names", weight("names"), _named(ask, known))]
+    if close:
+        near = {id: [close.get(name_key(name), 0.0) for name in row.get("entities") or ()] for id, row in known.items()}
+        legs.append(
+            Leg("related", weight("related"), found_by({id: max(some, default=0.0) for id, some in near.items()}))
+        )
     if weight("entities"):
         names = {normal(name) for name in entities_of(ask.query)}
         mentions = {id: names & {normal(name) for name in row.get("entities") or ()} for id, row in known.items()}
@@ -120,13 +149,13 @@ def telling_legs(ask: Ask, known: Mapping[str, Mapping[str, Any]], weight: Calla
     return legs
 
 
-def _named(query: str, known: Mapping[str, Mapping[str, Any]]) -> list[Found]:
+def _named(ask: Ask, known: Mapping[str, Mapping[str, Any]]) -> list[Found]:
     """What the query names: entities and subjects, said in full. It finds nothing new, and tells equals apart."""
-    text = normal(query)
+    text = normal(ask.query)
     counts: dict[str, float] = {}
     for id, row in known.items():
         names = {normal(name) for name in (*(row.get("entities") or ()), row.get("subject") or "") if name}
-        counts[id] = float(sum(said(name, text) for name in names))
+        counts[id] = float(sum(said(name, text) or (bool(ask.also) and name_key(name) in ask.also) for name in names))
     return found_by(counts)
 
 

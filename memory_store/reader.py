@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from .aliases import BookKeeper, NameBook
+from .aliases import BookKeeper, Classes, NameBook, subject_of
 from .clock import Clock
 from .cursors import DEPTH, Cursor, read_cursor, write_cursor
 from .embedders import Embedder, embedder_named
@@ -60,6 +60,8 @@ class _Scope:
     fresh: list[Mapping[str, Any]]
     #: Place in the log up to which it knows, by namespace
     seq: Mapping[str, int]
+    #: Which names stand for one thing
+    classes: Classes
 
 
 class Reader:
@@ -122,7 +124,8 @@ class Reader:
             return act(now)
 
     def _scope(self, view: _View, where: Filter) -> _Scope:
-        where = self._book(view, where).expand(where)
+        book = self._book(view, where)
+        where = book.expand(where)
         hidden: list[str] = []
         fresh: list[Mapping[str, Any]] = []
         seq: dict[str, int] = {}
@@ -132,7 +135,8 @@ class Reader:
             wanted = where.states
             hidden += [id for id, state in overlay.states.items() if wanted is not None and state not in wanted]
             fresh += [row for row in overlay.added.to_pylist() if matches(row, where)]
-        return _Scope(replace(where, not_ids=(*where.not_ids, *hidden)), fresh, seq)
+        classes = book.entities(subject_of(where))
+        return _Scope(replace(where, not_ids=(*where.not_ids, *hidden)), fresh, seq, classes)
 
     def _answers(self, view: _View, queries: Sequence[str], where: Filter, limit: int) -> list[Answer]:
         scope = self._scope(view, where)
@@ -147,7 +151,7 @@ class Reader:
             hits = find(
                 view.tables, view.embedder, query, scope.where, search, now, limit, search.floor, search.lone_floor,
                 search.named_share, overlay=fresh, vector=vectors[query],
-                uses=partial(self._uses, where.namespaces), reranker=reranker,
+                uses=partial(self._uses, where.namespaces), reranker=reranker, classes=scope.classes,
             )  # fmt: skip
             return Answer(hits, view.generation.name, scope.seq)
 

@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from .aliases import Classes
 from .dates import span_of
 from .embedders import Embedder
 from .embedders.texts import is_mostly_cjk
 from .entities import entities_of
-from .legs import LEAST_SPAN, RECENT_DAYS, Ask, cosines_of, found_legs, shelf_legs, telling_legs
+from .legs import LEAST_SPAN, NO_CLASSES, RECENT_DAYS, Ask, cosines_of, found_legs, shelf_legs, telling_legs
 from .passage_legs import AROUND, NEAR, SAID, Pool, episode_legs, neighbour_legs, pool_of
 from .predicates import Filter, matches
 from .ranking import Leg, Place, Ranked, fuse, row_factors
+from .relations import mentions_in, neighbours
 from .rerank import rerank
 from .schema import arrow_schema
 from .settings import RerankSettings, SearchSettings
@@ -80,6 +82,7 @@ def find(
     vector: npt.NDArray[np.float32] | None = None,
     uses: Callable[[Iterable[str]], Mapping[str, Use]] | None = None,
     reranker: RerankSettings | None = None,
+    classes: Classes = NO_CLASSES,
 ) -> list[Hit]:
     """The memories that pass a filter and answer a query, best first.
 
@@ -90,7 +93,8 @@ def find(
     `overlay`: rows that are not in the store yet, of any namespace, with their vectors; the filter is applied here, and
     a row whose id the store has too is left out. Hidden memories are named by the filter's `not_ids`. `vector`: the
     query's, if it is known already. `uses`: asked what is known about the use of the candidates. `reranker`: asked for
-    the order of the best. Passages are found only when the filter's kinds name them.
+    the order of the best. `classes`: which names stand for one thing. Passages are found only when the filter's kinds
+    name them.
     """
     if limit < 1:
         return []
@@ -99,7 +103,7 @@ def find(
     is_reranked = reranker is not None and bool(reranker.url)
     most = max(limit, reranker.candidates) if reranker is not None and is_reranked else limit
     floors = _Floors(floor, lone_floor, named_share)
-    search = _Search(tables, Ask(embedder, query, vector, settings, now), now, most, floors, uses)
+    search = _Search(tables, Ask(embedder, query, vector, settings, now, classes), now, most, floors, uses)
     kinds = filter.kinds
     hits: list[Hit] = []
     others = None if kinds is None else tuple(kind for kind in kinds if kind not in ("episode", "passage"))
@@ -159,7 +163,8 @@ class _Search:
             # What else is asked for is asked of the episode, below.
             inside = Filter(filter.namespaces, ("passage",), filter.states, filter.subjects, filter.task_types)
             placed = pool.submit(self._pool, inside, settings.candidates * _PASSAGES_MORE) if turns else None
-            near, worded, few = self._queries(pool, MEMORIES, filter, settings.candidates, RANKING, weight)()
+            close = self._close(filter, MEMORIES, weight)
+            near, worded, few = self._queries(pool, MEMORIES, filter, settings.candidates, RANKING, weight, close)()
         found = {candidate.id: candidate.row for candidate in (*few, *worded, *near)}
         turn_legs: list[Leg] = []
         if placed is not None:
@@ -174,7 +179,7 @@ class _Search:
         # Who looks for an episode or a turn wants to see what there is; memories go into prompts.
         floors = self.floors if shelf == "memories" else replace(self.floors, lone=0.0, named=0.0)
         legs = [*shelf_legs(self.ask, weight, near, worded, few, fresh), *turn_legs]
-        ranked = self._rank([*legs, *telling_legs(self.ask, known, weight)], known, floors)
+        ranked = self._rank([*legs, *telling_legs(self.ask, known, weight, close)], known, floors)
         return read_hits(self.tables, MEMORIES, filter, ranked, self.limit, {row["id"]: row for row in fresh})
 
     def passages(self, filter: Filter) -> list[Hit]:
@@ -182,14 +187,15 @@ class _Search:
         weight = self.ask.weigher("passages")
         with ThreadPoolExecutor(4) as pool:
             count = self.ask.settings.candidates * _PASSAGES_MORE
-            near, worded, few = self._queries(pool, PASSAGES, filter, count, _PLACED, weight)()
+            close = self._close(filter, PASSAGES, weight)
+            near, worded, few = self._queries(pool, PASSAGES, filter, count, _PLACED, weight, close)()
         known_cosines = cosines_of(self.ask.vector, near, worded, few)
         candidates = pool_of(self.ask.query, (*near, *worded, *few), known_cosines)
         known = {id: candidate.row for id, candidate in candidates.candidates.items()}
         legs = [
             *found_legs(self.ask, known_cosines, worded, weight),
             *neighbour_legs(candidates, self.ask.embedder.curve(self.ask.query).unrelated, LEAST_SPAN, weight),
-            *telling_legs(self.ask, known, weight),
+            *telling_legs(self.ask, known, weight, close),
         ]
         ranked = self._rank(legs, known, replace(self.floors, lone=0.0, named=0.0))
         hits = read_hits(self.tables, PASSAGES, filter, ranked, self.limit, {})
@@ -209,6 +215,7 @@ class _Search:
         count: int,
         columns: Sequence[str],
         weight: Callable[[str], float],
+        close: Mapping[str, float],
     ) -> Callable[[], tuple[list[Candidate], list[Candidate], list[Candidate]]]:
         """Start the queries of a shelf side by side; call the result for what they found: near, worded, a few more.
 
@@ -221,19 +228,28 @@ class _Search:
             lambda: tables.text_leg(query, filter, count * _TEXT_MORE, with_vector, table) if weight("text") else none
         )
         narrow: list[Future[list[Candidate]]] = [
-            pool.submit(tables.vector_leg, vector, one, _FEW, columns, table) for one in self._narrower(filter, weight)
+            pool.submit(tables.vector_leg, vector, one, _FEW, columns, table)
+            for one in self._narrower(filter, weight, close)
         ]
         near = tables.vector_leg(vector, filter, count, columns, table) if weight("vector") else none
         return lambda: (near, worded.result(), [candidate for one in narrow for candidate in one.result()])
 
-    def _narrower(self, filter: Filter, weight: Callable[[str], float]) -> list[Filter]:
-        """Filters whose nearest memories are candidates too: what mentions what the query names, what is of the time
-        that it names, what is recent.
+    def _close(self, filter: Filter, table: str, weight: Callable[[str], float]) -> dict[str, float]:
+        """Things that memories relate to those that the query names, with how close they are."""
+        names = (*entities_of(self.ask.query), *sorted(self.ask.also)) if weight("related") else ()
+        if not names:
+            return {}
+        found = neighbours(mentions_in(self.tables, filter, table), names, self.ask.classes, steps=2, limit=_FEW)
+        return {name: one.closeness for one in found for name in one.names}
+
+    def _narrower(self, filter: Filter, weight: Callable[[str], float], close: Mapping[str, float]) -> list[Filter]:
+        """Filters whose nearest memories are candidates too: what mentions what the query names, by another name
+        always; what mentions what is close to that; what is of the time that it names, what is recent.
         """
-        narrow = []
+        also = self.ask.also if weight("names") else frozenset()
         names = entities_of(self.ask.query) if weight("entities") else ()
-        if names and filter.entities is None:
-            narrow.append(replace(filter, entities=names))
+        groups = [tuple(sorted(also)), names, tuple(close)]
+        narrow = [replace(filter, entity_groups=(*filter.entity_groups, group)) for group in groups if group]
         if weight("dates") and (span := span_of(self.ask.query, self.now)):
             narrow.append(_between(filter, *span))
         if weight("recency"):
