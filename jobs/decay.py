@@ -117,7 +117,7 @@ def may_go(
 
     def of(name: str) -> npt.NDArray[np.float64]:
         values = [float(getattr(policies[one], name)) for one in kind.dictionary.to_pylist()]
-        return np.array(values, np.float64)[kind.indices.to_numpy()]
+        return np.asarray(np.array(values, np.float64)[kind.indices.to_numpy()])
 
     kind = memories.column("kind").combine_chunks().dictionary_encode()
     came = np.fmin(days(memories.column("valid_from")), days(memories.column("added_at")))

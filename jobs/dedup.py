@@ -78,11 +78,11 @@ def rule(
         found = neighbourhoods(view, kinds)
         shards += found.shards
         yield Decided(counts=Counter(kept=found.alone))
-    found = over_shards(
+    joinings = over_shards(
         partial(shard, judge=judge, holds_many=holds_many), shards, view.settings, "loop" if judge else engine, progress
     )  # fmt: skip
     parts: list[Joining] = []
-    for place, joining in enumerate(found):
+    for place, joining in enumerate(joinings):
         parts.append(joining)
         whole = shards[place].part_of
         if not whole or place + 1 == len(shards) or shards[place + 1].part_of != whole:
