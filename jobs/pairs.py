@@ -14,10 +14,11 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from ..memory_store.calibration import SAME, SAME_TOPIC, language_of_pair
+from .asking import ASKED_ALIKE, asked_alike, asks_for_more
 from .opposites import Stance, stance_of
 from .rules.attributes import is_known
 from .updates import Slot, change_between, has_cue, measures_alike, slot_of
-from .values import WRITTEN_FREELY, Differences, differences, normal, without
+from .values import WRITTEN_FREELY, Differences, differences, normal, without, written_alike
 from .wording import WordDifference, normal_text, word_difference
 
 PairType = Literal["same", "refines", "complements", "supersedes", "conflicts", "distinct"]
@@ -204,10 +205,12 @@ def _join(pair: Pair, reading: Reading) -> Verdict | None:
     found, words = reading.values, reading.words
     if language_of_pair(str(pair.first["text"]), str(pair.second["text"])) == "mixed":
         return _join_across(pair, found)
+    if all(stance.asks for stance in reading.stances):
+        return _join_questions(pair, reading)
     order = words.order
     worth = _WORTH.get(order, 0.0)
     # In a statement, what moved may change who does what.
-    if order == "moved" and words.count > _SHORT and not (reading.stances[0].asks or reading.stances[1].asks):
+    if order == "moved" and words.count > _SHORT:
         worth = 0.0
     certainty = _certainty(pair.same, worth)
     fuller = _fuller(found, words)
@@ -223,6 +226,22 @@ def _join(pair: Pair, reading: Reading) -> Verdict | None:
         older = 0 if _time(pair.first) <= _time(pair.second) else 1
         return Verdict("same", f"the same but for the wording ({certainty:.2f})", older)
     return None
+
+
+def _join_questions(pair: Pair, reading: Reading) -> Verdict | None:
+    """The same of two questions: one of them may have more words, in any place, but none may be replaced by another."""
+    found, words = reading.values, reading.words
+    fuller = _fuller(found, words)
+    is_fuller = bool(words.left or words.right) or not found.none
+    certainty = asked_alike(pair.same, words)
+    if certainty < ASKED_ALIKE or (is_fuller and (fuller is None or words.count > _LONG)):
+        return None
+    if is_fuller and asks_for_more(words, (str(pair.first["text"]), str(pair.second["text"]))):
+        return None
+    if is_fuller:
+        return Verdict("refines", f"the other question says more ({certainty:.2f})", fuller)
+    older = 0 if _time(pair.first) <= _time(pair.second) else 1
+    return Verdict("same", f"the same question but for the wording ({certainty:.2f})", older)
 
 
 def _join_across(pair: Pair, found: Differences) -> Verdict | None:
@@ -294,7 +313,7 @@ def _by_slot(pair: Pair, one: Slot, two: Slot) -> Verdict | None:
     if not is_given and any(stance.asks or stance.conditional or stance.hedged for stance in stances):
         return None
     reading = read_pair(pair)
-    if values[0] == values[1] or _written_alike(one.value, two.value):
+    if values[0] == values[1] or written_alike(one.value, two.value):
         if reading.barred or reading.words.order in ("crossed", "other"):
             return None
         fuller = _fuller(reading.values, reading.words)
@@ -312,16 +331,6 @@ def _by_slot(pair: Pair, one: Slot, two: Slot) -> Verdict | None:
     if (values[0] in values[1] or values[1] in values[0]) and not reading.barred and is_known(one.attribute):
         return Verdict("refines", f"{one.attribute}: {one.value}; {two.value}", 0 if values[1] in values[0] else 1)
     return _superseding(pair, f"{one.attribute}: {one.value}; {two.value}")
-
-
-def _written_alike(one: str, two: str) -> bool:
-    """Whether two values are the same number, date or time, written otherwise, and nothing else."""
-    found = differences(one, two)
-    agreed = [pair for pair in found.agreed if pair[0].sort in WRITTEN_FREELY]
-    rests = [
-        normal_text(without(normal(text), [pair[side] for pair in agreed])) for side, text in enumerate((one, two))
-    ]
-    return found.none and bool(agreed) and rests[0] == rests[1]
 
 
 def _holds_one(attribute: str) -> bool:

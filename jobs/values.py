@@ -17,6 +17,7 @@ from ..memory_store.entities import find_entities
 from ..memory_store.terms import said
 from .numerals import numbers_in
 from .opposites import WORDS, alternatives_in
+from .wording import normal_text
 
 #: Texts of which what was read is remembered: a memory meets many others.
 REMEMBERED = 1 << 14
@@ -231,6 +232,20 @@ def compare(ours: Sequence[Value], theirs: Sequence[Value], first: str, second: 
         swapped=_swapped(pairs),
         agreed=tuple(pairs),
     )
+
+
+def written_alike(one: str, two: str) -> bool:
+    """Whether two texts are the same number, date or time, written otherwise, and nothing else.
+
+    >>> written_alike("three thousand", "3000"), written_alike("3 km", "3 miles")
+    (True, False)
+    """
+    found = differences(one, two)
+    agreed = [pair for pair in found.agreed if pair[0].sort in WRITTEN_FREELY]
+    rests = [
+        normal_text(without(normal(text), [pair[side] for pair in agreed])) for side, text in enumerate((one, two))
+    ]
+    return found.none and bool(agreed) and rests[0] == rests[1]
 
 
 def _unmatched(

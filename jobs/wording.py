@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -22,23 +22,27 @@ Order = Literal["same", "turned", "moved", "crossed", "within", "other"]
 _CHINESE_FILLERS = str.split(
     "请问一下 请问 请教 谁知道 有谁知道 大家知道 有人知道 你知道 谁能告诉我 告诉我 想知道 我想问 求告知 "
     "求解答 求解 求大神 各位大神 大神 "
-    "各位 亲们 亲 大侠 高手 急求 跪求 谢谢啦 谢谢了 谢谢 非常感谢 感谢 多谢 您好 你好 急 帮忙 帮我 麻烦 拜托 "
+    "各位 亲们 亲 大侠 高手 急求 跪求 谢谢啦 谢谢了 谢谢大家 谢谢各位 谢谢 谢了 非常感谢 感谢 多谢 感激不尽 "
+    "您好 你好 急 在线等 有人知道 有没有人知道 谁能告诉我 有谁能告诉我 请告知 求帮助 辛苦了 帮忙 帮我 麻烦 拜托 "
     "一下子 一下 到底 究竟 "
     "其实 就是说 也就是 那么 这么 比较 一般来说 一般 相关 有关 关于 的话 之类 一共 总共 现在 目前 的时候 时候 "
     "之中 里面 里边 "
     "当中 进行 获得 大约 大概 以及 并且 而且 哈 啊 呀 呢 吗 吧 嘛 啦 哦 噢 喔 耶 哎 唉 的 地 得 了 着 是 在 "
     "有 个 之 所 里 中 于 为 还 就 都 也 又 "
-    "把 将 些 这 那 种 才 要"
+    "把 将 些 这 那 种 才 要 么"
 )
 #: Chinese words that say the same, first the one that stands for all.
 _CHINESE_SAME = (
     "怎么 怎么样才能 怎样才能 如何才能 怎么才能 怎么样能 怎样能 怎么能 怎么可以 怎样可以 如何 怎样 怎么样 咋 "
-    "应该怎么 该怎么 该如何",
-    "怎么办 怎么弄 怎么搞 咋办 咋整 如何处理 怎么处理 怎么解决 如何解决",
+    "应该怎么 该怎么 该如何 应该如何 应该怎样 该怎样",
+    "怎么办 怎么弄 怎么搞 咋办 咋整 如何处理 怎么处理 怎么解决 如何解决 该怎么办 应该怎么办 要怎么办 如何是好",
+    "怎么办理 如何办理 怎样办理",
     "好吗 好不好",
     "为什么 为何 为啥 怎么回事 什么原因",
-    "什么 啥 哪些 哪种 哪个 那个 那些 哪一个 什么样 哪款 有没有什么",
-    "哪里 哪儿 哪 什么地方 何处 在哪",
+    "什么 啥 哪些 哪种 哪个 那个 那些 哪一个 什么样 什么样的 哪款 有没有什么 哪家 哪部 哪位 哪只 哪本 哪首 哪张 哪条 "
+    "哪项 哪类 哪间 哪所 哪台 哪一家 哪一部 哪一款 哪一种 哪一位 哪一项 哪一本 哪几个 哪几种",
+    "哪里 哪儿 哪 什么地方 何处 在哪 在哪儿 在哪里",
+    "哪年 哪一年 何年",
     "何时 什么时候 啥时候 几时 哪天 什么时间",
     "多少 几多",
     "多久 多长时间 多少时间",
@@ -46,7 +50,6 @@ _CHINESE_SAME = (
     "我 我们 咱们 咱 俺 本人",
     "你 您 你们",
     "他 他们 她们 她 它",
-    "求 推荐 谁有 求推荐 推荐一下 介绍 寻找 找",
     "品牌 牌子",
     "修改 更改 改 变更 更换",
     "味道 气味",
@@ -63,41 +66,74 @@ _CHINESE_SAME = (
     "喜欢 喜爱",
     "居住 住",
     "父母 爸妈 爸爸妈妈",
+    "妈妈 母亲", "爸爸 父亲", "妻子 老婆", "丈夫 老公", "小孩 孩子 小朋友", "男人 男性 男士", "女人 女性 女士",
+    "早餐 早饭", "午餐 午饭", "晚餐 晚饭",
+    "今天 今日", "明天 明日", "昨天 昨日",
+    "周一 星期一 礼拜一", "周二 星期二 礼拜二", "周三 星期三 礼拜三", "周四 星期四 礼拜四",
+    "周五 星期五 礼拜五", "周六 星期六 礼拜六", "周日 周天 星期日 星期天 礼拜天",
     "和 跟 与 同 及",
     "不能 无法 不了 没法",
     "没 没有",
-    "能 可以 能够",
+    "能 可以 能够 可",
+    "可能", "可爱", "可怜", "可惜", "可是", "多么", "要么",
     "必须 应该 应当 应 务必 需要",
-    "应用",
-    "反应",
-    "响应",
-    "应对",
-    "应付",
-    "适应",
+    "应用", "反应", "响应", "应对", "应付", "适应",
     "用 使用",
     "总 总是 老是",
+    "经常 常常 时常",
     "取 起",
     "帐 账",
     "真假 真伪",
-    "辨别 分辨 鉴别",
+    "辨别 分辨 鉴别 识别",
     "重试 再试",
     "超时 time-out timeout",
     "接口 api",
     "名字 名称 姓名",
     "办理 办",
+    "举行 举办 召开",
     "方法 办法 方式",
     "看 观看",
     "最 最为",
-)
+    "最后 最终",
+    "登录 登陆",
+    "截图 截屏",
+    "查询 查找 查", "检查", "调查",
+    "去除 去掉 除去 除掉",
+    "可靠 靠谱",
+    "电饭锅 电饭煲",
+    "驾驶证 驾照",
+    "播出 开播 播放 播",
+    "网游 网络游戏",
+    "图片 图",
+    "地图", "截图",
+    "照片 相片",
+    "歌曲 歌",
+    "书籍 书",
+    "电脑 计算机",
+    "治疗 医治 治",
+    "眼泪 泪",
+    "忘记 忘",
+    "附近 周边 周围",
+    "公司 企业",
+    "医生 大夫",
+    "自行车 单车",
+    "土豆 马铃薯",
+    "西红柿 番茄",
+)  # fmt: skip
+#: The same where a text asks: one who asks where to find something wants to be given it.
+_CHINESE_SAME_ASKING = ("求 推荐 谁有 求推荐 推荐一下 介绍 寻找 找",)
 #: Chinese words that make no difference where only one of two texts has them: in questions, and in statements.
 _SOFT_QUESTION = frozenset(
     str.split(
-        "能 会 是否 我 你 他 求 请 想 必须 上 去 一 说 使 最 更 太 好 用 自己 已 已经 最近 最后 "
-        "点 本 首 张 位 家 名 间 叫 什么 做 过 出 来 下 请 看 大家 哪里 几 条 只 部 款 效果 谁"
+        "能 会 是否 我 你 他 求 请 想 必须 该 上 去 一 说 使 最 更 太 很 挺 真 好 用 自己 已 已经 最近 最后 时 而 便 "
+        "点 本 首 张 位 家 名 间 叫 什么 做 过 出 来 下 看 大家 哪里 几 条 只 部 款 效果 谁 儿 面 类 "
+        "式 片 总 老 样 值 呗"
     )
 )
 _SOFT = frozenset(("我", "一", "求"))
 _AT_THE_END = re.compile(r"(?:怎么样|怎样|好不好|咋样|好么|如何|怎么样好)(?=[啊呢呀了吗]*$)")
+#: "Is it fun, or not?" asks what "is it fun?" does.
+_OR_NOT = re.compile(r"(?<=[\u3400-\u9fff])[不没](?=\s*[?？])")
 #: English words that carry nothing.
 _ENGLISH_FILLERS = frozenset(
     str.split(
@@ -136,6 +172,8 @@ _ENGLISH_SAME = (
 )  # fmt: skip
 #: Words that say which way a relation goes: they keep their place when an order is compared.
 _RELATIONS = frozenset(str.split("from to than over into onto with by at before after 到 给 比 向 从 被 把 让 将 对"))
+#: What two things are compared by, in a question: which of them stands first says nothing.
+_COMPARES = re.compile(r"哪|那个|区别|不同|差[别异]|关系|一样|相同|同时|一起|一家")
 #: Question words that may stand anywhere in a Chinese sentence.
 _FLOATING = ("怎么", "为什么", "何时", "是否", "怎么办")
 
@@ -150,9 +188,11 @@ def _table(groups: Sequence[str]) -> dict[str, str]:
 
 
 _CANON = _table(_CHINESE_SAME)
+_CANON_ASKING = _CANON | _table(_CHINESE_SAME_ASKING)
 _ENGLISH_CANON = _table(_ENGLISH_SAME)
 _KEPT = frozenset(str.split("到 给 比 向 从 被 把 让 对"))
-_CHINESE = re.compile("|".join(sorted({*_CANON, *_CHINESE_FILLERS, *_KEPT}, key=len, reverse=True)))
+_KNOWN = {*_CANON_ASKING, *_CHINESE_FILLERS, *_KEPT, *(word for word in _SOFT_QUESTION if len(word) > 1)}
+_CHINESE = re.compile("|".join(sorted(_KNOWN, key=len, reverse=True)))
 _NOISE = re.compile(r"[\s\W_]+", re.UNICODE)
 _FILLERS = frozenset(_CHINESE_FILLERS)
 _ASKS = re.compile(
@@ -217,13 +257,14 @@ def wording_of(text: str) -> Wording:
     >>> sorted(wording_of("请问如何更改会员名？").words) == sorted(wording_of("会员名怎样修改").words)
     True
     """
-    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    plain = _OR_NOT.sub(" ", unicodedata.normalize("NFKC", text).casefold().replace("’", "'"))
     words: list[str] = []
     order: list[str] = []
+    canon = _CANON_ASKING if _ASKS.search(plain) else _CANON
     for match in _TOKEN.finditer(plain):
         token = match.group()
         if "\u3040" <= token[0] <= "\ud7af":
-            for word in _chinese(token):
+            for word in _chinese(token, canon):
                 if word not in _FILLERS or word in _KEPT:
                     if word not in _KEPT:
                         words.append(word)
@@ -240,14 +281,14 @@ def wording_of(text: str) -> Wording:
     return Wording(tuple(words), tuple(order))
 
 
-def _chinese(run: str) -> list[str]:
+def _chinese(run: str, canon: Mapping[str, str]) -> list[str]:
     words: list[str] = []
     at = 0
     run = _AT_THE_END.sub("好吗", run)
     for match in _CHINESE.finditer(run):
         words += run[at : match.start()]
         word = match.group()
-        words.append(_CANON.get(word, word))
+        words.append(canon.get(word, word))
         at = match.end()
     return words + list(run[at:])
 
@@ -278,13 +319,19 @@ def word_difference(first: str, second: str) -> WordDifference:
     one, two = wording_of(first), wording_of(second)
     ours, theirs = Counter(one.words), Counter(two.words)
     left, right = ours - theirs, theirs - ours
-    soft = _SOFT_QUESTION if _ASKS.search(first) and _ASKS.search(second) else _SOFT
+    both_ask = bool(_ASKS.search(first) and _ASKS.search(second))
+    soft = _SOFT_QUESTION if both_ask else _SOFT
     if not (left.keys() & soft and right.keys() & soft):
         left, right = (Counter({w: n for w, n in words.items() if w not in soft}) for words in (left, right))
     least = min(len(one.words), len(two.words))
     shared = (ours & theirs).total() / least if least else 0.0
     ordered = [tuple(word for word in wording.order if word not in soft) for wording in (one, two)]
-    order = _order_of(*ordered) if not left and not right else _within(*ordered) if not left or not right else "other"
+    if left or right:
+        order = "other" if left and right else _within(*ordered)
+    elif both_ask and _COMPARES.search(first) and _COMPARES.search(second) and _compared(*ordered):
+        order = "moved"
+    else:
+        order = _order_of(*ordered)
     return WordDifference(tuple(left.elements()), tuple(right.elements()), order, shared, least)
 
 
@@ -304,6 +351,21 @@ def _within(one: tuple[str, ...], two: tuple[str, ...]) -> Order:
     few, many = sorted((one, two), key=len)
     rest = iter(many)
     return "within" if all(word in rest for word in few) else "other"
+
+
+def _compared(one: tuple[str, ...], two: tuple[str, ...]) -> bool:
+    """Whether the one has "A and B" where the other one has "B and A", and all else is in the same order."""
+    if one.count("和") != 1 or two.count("和") != 1:
+        return False
+    here, there = one.index("和"), two.index("和")
+    return any(
+        one[here - left : here] == two[there + 1 : there + 1 + left]
+        and one[here + 1 : here + 1 + right] == two[there - right : there]
+        and one[: here - left] == two[: there - right]
+        and one[here + 1 + right :] == two[there + 1 + left :]
+        for left in range(1, here + 1)
+        for right in range(1, there + 1)
+    )
 
 
 def _around(one: tuple[str, ...], two: tuple[str, ...]) -> bool:

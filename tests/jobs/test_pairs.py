@@ -29,7 +29,6 @@ SAME = [
     ("She purchased a large sofa", "She bought a big couch"),
     ("Meet on 2024-04-01 at 3pm", "Meet on April 1, 2024 at 15:00"),
     ("支付接口超时应该重试三次", "支付接口超时应重试3次"),
-    ("请问怎么修改会员名？", "会员名如何更改"),
     ("预算是三千元", "预算是3000元"),
 ]
 #: One changed value each: of one sort, or of who does what to whom.
@@ -98,6 +97,39 @@ def test_what_differs_in_wording_only_is_the_same(first: str, second: str) -> No
     verdict = type_pair(pair(first, second))
     assert verdict.type == "same", verdict
     assert verdict.stands == 0
+
+
+QUESTIONS = [
+    ("请问怎么修改会员名？", "会员名如何更改", "same"),
+    ("植物生长需要多少阳光啊", "植物生长需要多少阳光", "same"),
+    ("这款相机拍夜景好用不？", "这款相机拍夜景好用吗？", "same"),
+    ("帆布鞋和运动鞋哪个耐穿", "运动鞋与帆布鞋哪个更耐穿？", "same"),
+    ("谁有好看的科幻小说推荐一下", "求好看的科幻小说，谢谢大家", "same"),
+    ("苏州园林周末几点开门", "请问苏州的古典园林周末几点开门？", "refines"),
+]
+OTHER_QUESTIONS = [
+    ("画蛇添足的足是什么意思", "画蛇添足是什么意思"),
+    ("合同到期了吗", "合同为什么到期了"),
+    ("去南京怎么坐车最方便", "去无锡怎么坐车最方便"),
+    ("这家店可以刷卡", "这家店可不可以刷卡"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "meant"), QUESTIONS)
+def test_a_question_in_other_words_is_one(first: str, second: str, meant: str) -> None:
+    assert type_pair(pair(first, second, same=0.98)).type == meant
+    assert type_pair(pair(second, first, same=0.98)).type == meant
+    assert not type_pair(pair(first, second, same=0.3)).joins
+
+
+@pytest.mark.parametrize(("first", "second"), OTHER_QUESTIONS)
+def test_a_question_for_something_else_is_another_one(first: str, second: str) -> None:
+    assert not type_pair(pair(first, second, same=0.98)).joins
+    assert not type_pair(pair(second, first, same=0.98)).joins
+
+
+def test_where_a_statement_looks_for_something_it_is_not_recommended() -> None:
+    assert not type_pair(pair("他找了一家餐厅", "他推荐了一家餐厅", same=0.999)).joins
 
 
 @pytest.mark.parametrize(("first", "second"), NEVER_SAME)
