@@ -21,6 +21,14 @@ from .errors import UsageError
 MOST_PARTS = 256
 
 
+#: Columns of one value that a condition can look at.
+COLUMNS = (
+    "kind", "state", "subject", "task_type", "tool", "outcome", "error_code", "agent_role", "said_by", "language",
+)  # fmt: skip
+#: What a condition can look at.
+TESTED = (*COLUMNS, "entities", "tags")
+
+
 class Condition:
     """What a memory is like or not. Combine with `&`, `|` and `~`."""
 

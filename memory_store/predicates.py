@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from .clock import as_utc
-from .conditions import All, Condition, Either, From, Is, Not, check
+from .conditions import COLUMNS, TESTED, All, Condition, Either, From, Is, Not, check
 from .errors import UsageError
 from .names import name_key
 from .settings import check_namespace
@@ -42,19 +42,6 @@ _ONE = {
     "own_subjects": "subject",
     "superseded_by": "superseded_by",
 }
-#: Columns of one value that conditions look at.
-_TESTED = (
-    "kind",
-    "state",
-    "subject",
-    "task_type",
-    "tool",
-    "outcome",
-    "error_code",
-    "agent_role",
-    "said_by",
-    "language",
-)
 #: Field of a filter → column, for values that a row must not have.
 _NOT_ONE = {
     "not_kinds": "kind",
@@ -300,8 +287,8 @@ def _condition(condition: Condition, named: str, form: Callable[[str], str], is_
 
 def _column(name: str) -> str:
     """The column of a test: only names that are known become SQL."""
-    if name not in _TESTED:
-        raise UsageError(f"a condition can't look at {name!r}: take one of {', '.join(_TESTED)}, entities, tags")
+    if name not in COLUMNS:
+        raise UsageError(f"a condition can't look at {name!r}: take one of {', '.join(TESTED)}")
     return name
 
 

@@ -79,7 +79,7 @@ def recall(
     def show() -> None:
         for name, values in figures.items():
             told = (f"{key} {value:.3f}" if isinstance(value, float) else f"{key} {value}"
-                    for key, value in values.items() if not isinstance(value, list))  # fmt: skip
+                    for key, value in values.items())  # fmt: skip
             session.line(f"{name:<15} {'  '.join(told)}")
 
     session.answer(figures, show)

@@ -40,7 +40,7 @@ def measure_precision(data: Path, settings: Settings) -> dict[str, Any]:
         passed += good
         failed += [] if good else [case["caseId"]]
         progress("precision", number, len(cases))
-    return {"passed": passed, "n": len(cases), "failed": failed}
+    return {"passed": passed, "n": len(cases), "failed": " ".join(failed) or "none"}
 
 
 def _remember(memory: Memory, beliefs: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

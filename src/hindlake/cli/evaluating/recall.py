@@ -58,6 +58,8 @@ SETS: Mapping[str, _Set] = {
     "longmemeval": _Set(histories.longmemeval, "episode", 10, _longmemeval),
     "memdaily": _Set(histories.memdaily, "passage", 10, _memdaily),
 }
+#: What is told on the way and is no figure of a set.
+_TOLD = ("p50_ms", "failed")
 #: Figures that are counts of questions, not means over them.
 _COUNTS = ("empty",)
 
@@ -67,8 +69,9 @@ def measure(
 ) -> dict[str, dict[str, Any]]:
     """Figures of the sets named, of each n-th history; sets that the folder lacks are left out.
 
-    `cache`: where vectors are kept between measurements. Nothing but a temporary home is written. `p50_ms` is the
-    median time of a search, embedding the query included.
+    `cache`: where vectors are kept between measurements. Nothing but a temporary home is written. Standard error is told
+    each set's figures when it is done, with the median time of a search (embedding the query included) and the cases
+    that failed.
     """
     results: dict[str, dict[str, Any]] = {}
     logged: tuple[Any, list[History], Settings] | None = None
@@ -86,9 +89,8 @@ def measure(
                     logged = (one.read, found, home)
                 figures = _ask(name, one, logged[1], logged[2]) if logged[1] else {}
             if figures:
-                results[name] = figures
-                told = {key: value for key, value in figures.items() if not isinstance(value, list)}
-                print(name, *(f"{key} {value}" for key, value in told.items()), file=sys.stderr, flush=True)
+                print(name, *(f"{key} {value}" for key, value in figures.items()), file=sys.stderr, flush=True)
+                results[name] = {key: value for key, value in figures.items() if key not in _TOLD}
     return results
 
 
