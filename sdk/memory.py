@@ -115,7 +115,9 @@ class Memory(Searching, Looking):
         self._write(act, [row])
         return str(row["id"])
 
-    def update(self, /, id: str, text: str, *, valid_from: datetime | None = None, key: str = "", **columns: Any) -> str:
+    def update(
+        self, /, id: str, text: str, *, valid_from: datetime | None = None, key: str = "", **columns: Any
+    ) -> str:
         """Say what a memory should say now: a new memory that supersedes it, whose id is returned.
 
         What is not given in `columns` (those of `remember`) is taken from the old one. The old text stays readable

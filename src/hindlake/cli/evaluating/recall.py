@@ -69,9 +69,9 @@ def measure(
 ) -> dict[str, dict[str, Any]]:
     """Figures of the sets named, of each n-th history; sets that the folder lacks are left out.
 
-    `cache`: where vectors are kept between measurements. Nothing but a temporary home is written. Standard error is told
-    each set's figures when it is done, with the median time of a search (embedding the query included) and the cases
-    that failed.
+    `cache`: where vectors are kept between measurements. Nothing but a temporary home is written. Standard error is
+    told each set's figures when it is done, with the median time of a search (embedding the query included) and the
+    cases that failed.
     """
     results: dict[str, dict[str, Any]] = {}
     logged: tuple[Any, list[History], Settings] | None = None
