@@ -94,12 +94,17 @@ def test_what_is_used_after_midnight_lies_in_the_day_of_its_read(settings: Setti
 
 def test_reads_of_evals_and_people_are_not_logged(memory: Memory, settings: Settings) -> None:
     assert memory.search("refunds", log_read=False)[0].read_id == ""
-    memory.search("nothing like it", kinds=["preference"])
     off = Memory(settings.model_copy(update={"search": settings.search.model_copy(update={"log_reads": False})}))
     off.used(off.search("refunds"))
     off.close()
     memory.close()
     assert rows_of(settings) == []
+
+
+def test_that_nothing_was_found_is_logged_too(memory: Memory, settings: Settings) -> None:
+    assert memory.search("nothing like it", kinds=["preference"]) == []
+    memory.close()
+    assert [(row["query"], list(row["ids"])) for row in rows_of(settings)] == [("nothing like it", [])]
 
 
 def test_secrets_in_a_query_are_masked_before_they_touch_the_disk(memory: Memory, settings: Settings) -> None:
