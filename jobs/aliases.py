@@ -61,6 +61,7 @@ def rule(view: View) -> Iterator[Decided]:
             decided.acts.append([_row(view, one)])
     decided.acts += [[_again(alias, alias.id in ids)] for alias in held if alias.state == "pending"]
     decided.counts["may_be_one"] = sum(_id(view, one) not in said for one, _ in suggestions(rows))
+    decided.counts = +decided.counts
     yield decided
 
 

@@ -157,7 +157,8 @@ def find_entities(text: str, limit: int = LIMIT) -> tuple[Entity, ...]:
         for match in pattern.finditer(text):
             group = 1 if pattern.groups else 0
             name = _LEADING.sub("", match.group(group)) if pattern is _CHINESE[-1] else match.group(group)
-            if len(name) > 2 - (name[-1:] in "市省县") and name not in _CHINESE_COMMON:
+            shortest = 2 if pattern is _CHINESE[1] or name[-1:] in "市省县" else 3
+            if len(name) >= shortest and name not in _CHINESE_COMMON:
                 take("name", match.end(group) - len(name), match.end(group))
     rest = "".join("\0" if used else character for used, character in zip(taken, text, strict=True))
     for start, end in _capitalised(rest):
