@@ -166,6 +166,7 @@ def _put_back(
     than it must.
     """
     blocked = {namespace: Blocked(some) for namespace, some in known.items()}
+    keys = {namespace: _key(lake, view, namespace) for namespace in known}
     for namespace, some in known.items():
         for purge in some:
             # First of all, so that nothing that is put back later is used without it.
@@ -179,7 +180,7 @@ def _put_back(
         for purge in known.get(namespace, ()):
             if data is None or path.startswith(namespace_path(namespace, "purged") + "/"):
                 break
-            pieces = Pieces.from_kept(purge.pieces, namespace_key(view, namespace))
+            pieces = Pieces.from_kept(purge.pieces, keys[namespace])
             data, rows = cleaned_file(path, data, purge, blocked[namespace], pieces)
             changed += rows
         if data is not None and step.reason == MISSING and not path.endswith(f"/{MARKER}"):
@@ -202,6 +203,14 @@ def _put_back(
         progress(done, len(order))
     report.put_back = sum(step.reason == MISSING for step in steps)
     report.replaced = [step.kept.path for step in steps if step.reason != MISSING]
+
+
+def _key(lake: Lake, view: Lake, namespace: str) -> bytes:
+    """The key under which a namespace's purges know pieces of texts; where there is none they know none."""
+    for source in (lake, view):
+        if source.exists(namespace_path(namespace, "key")):
+            return namespace_key(source, namespace)
+    return b""
 
 
 def _write_record(lake: Lake, namespace: str, purge: Purge) -> None:
