@@ -164,7 +164,7 @@ class Replay:
         """Entries of events of a day."""
         rows = _between(scan_events(self._lake, self.namespace, _EVENTS, day.isoformat()), since, until)
         kept = []
-        for row in rows.sort_by([("at", "ascending"), ("seq", "ascending")]).to_pylist():
+        for row in rows.sort_by([(name, "ascending") for name in ("at", "trace_id", "seq")]).to_pylist():
             if gone.event(row["trace_id"], row["event_id"]):
                 kind = "trace" if row["type"] in ("task", "outcome", "feedback") else "step"
                 self.purged += kind in self.selection.wanted and since >= self.since
