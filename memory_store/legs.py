@@ -19,7 +19,7 @@ from .passage_legs import AROUND, BESIDE, NEAR, SAID, TURNS
 from .ranking import Found, Leg, coverage, found_by, shares, text_relevance
 from .settings import SearchSettings
 from .tables import Candidate
-from .terms import normal, row_terms, said, terms
+from .terms import identifiers, normal, row_terms, said, terms
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,11 +32,11 @@ LEAST_SPAN = 0.02
 
 #: Weights of the legs of each shelf; those of vector and text of memories come from the settings.
 WEIGHTS: Mapping[str, Mapping[str, float]] = {
-    "memories": {"names": 0.1, "entities": 0.0, "related": 0.0, "dates": 0.1, "recency": 0.0},
-    "episodes": {"vector": 0.1, "text": 0.1, SAID: 0.4, TURNS: 0.4, "names": 0.1, "entities": 0.0, "related": 0.0,
-                 "dates": 0.1, "recency": 0.0},
-    "passages": {"vector": 0.4, BESIDE: 0.05, "text": 0.15, NEAR: 0.2, AROUND: 0.2, "names": 0.1, "entities": 0.0,
+    "memories": {"names": 0.1, "whole": 0.3, "entities": 0.0, "related": 0.0, "dates": 0.1, "recency": 0.0},
+    "episodes": {"vector": 0.1, "text": 0.1, SAID: 0.4, TURNS: 0.4, "names": 0.1, "whole": 0.3, "entities": 0.0,
                  "related": 0.0, "dates": 0.1, "recency": 0.0},
+    "passages": {"vector": 0.4, BESIDE: 0.05, "text": 0.15, NEAR: 0.2, AROUND: 0.2, "names": 0.1, "whole": 0.3,
+                 "entities": 0.0, "related": 0.0, "dates": 0.1, "recency": 0.0},
 }  # fmt: skip
 #: Every leg that can be given another weight.
 LEGS: tuple[str, ...] = tuple(
@@ -127,6 +127,9 @@ def telling_legs(
     `close`: things that memories relate to those that the query names, by compared name, with how close they are.
     """
     legs = [Leg("names", weight("names"), _named(ask, known))]
+    if weight("whole") and (wanted := set(identifiers(ask.query))):
+        have = {id: wanted & set(identifiers(_written(row))) for id, row in known.items()}
+        legs.append(Leg("whole", weight("whole"), found_by({id: float(len(some)) for id, some in have.items()})))
     if close:
         near = {id: [close.get(name_key(name), 0.0) for name in row.get("entities") or ()] for id, row in known.items()}
         legs.append(
@@ -157,6 +160,12 @@ def _named(ask: Ask, known: Mapping[str, Mapping[str, Any]]) -> list[Found]:
         names = {normal(name) for name in (*(row.get("entities") or ()), row.get("subject") or "") if name}
         counts[id] = float(sum(said(name, text) or (bool(ask.also) and name_key(name) in ask.also) for name in names))
     return found_by(counts)
+
+
+def _written(row: Mapping[str, Any]) -> str:
+    """All that a row says where identifiers may stand."""
+    said = (row.get("text"), row.get("trigger"), row.get("tool"), row.get("error_code"), *(row.get("entities") or ()))
+    return "\n".join(text for text in said if text)
 
 
 def fresh_words(query: str, worded: Sequence[Candidate], fresh: Sequence[Mapping[str, Any]]) -> list[Found]:

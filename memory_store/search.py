@@ -42,7 +42,11 @@ _TEXT_MORE = 2
 #: How many times more candidates come of passages: they are many and short, and neighbours count.
 _PASSAGES_MORE = 2
 #: Legs that find by what is written.
-WORDED = frozenset(("text", "fresh", "names", "entities", NEAR, AROUND, SAID))
+WORDED = frozenset(("text", "fresh", "names", "whole", "entities", NEAR, AROUND, SAID))
+#: Legs of what is about the things that a query names.
+NAMED = frozenset(("names", "whole", "related"))
+#: Kinds of memories that are about no single thing, whatever a query names.
+_GENERAL = ("experience", "rule")
 #: Candidates of the legs that only add some: entities, recency, dates.
 _FEW = 20
 
@@ -88,8 +92,8 @@ def find(
 
     `embedder` is the generation's. `floor`: what is less relevant than this is not returned. `lone_floor`: the same
     for memories that share neither word nor name with the query where others do, if both are of one script.
-    `named_share`: where the query names in full what some memories are about, the others must be this share as relevant
-    as the best of those.
+    `named_share`: where the query names in full what some memories are about, other facts and preferences must be this
+    share as relevant as the best of those.
     `overlay`: rows that are not in the store yet, of any namespace, with their vectors; the filter is applied here, and
     a row whose id the store has too is left out. Hidden memories are named by the filter's `not_ids`. `vector`: the
     query's, if it is known already. `uses`: asked what is known about the use of the candidates. `reranker`: asked for
@@ -263,16 +267,18 @@ class _Search:
         ranked = fuse(legs, settings.fusion, settings.rrf_k, factors)
         is_cjk = is_mostly_cjk(self.ask.query)
         is_worded = any(not WORDED.isdisjoint(hit.legs) for hit in ranked)
-        named = max((hit.relevance for hit in ranked if "names" in hit.legs), default=0.0) * floors.named
+        best = max((hit.relevance for hit in ranked if not NAMED.isdisjoint(hit.legs)), default=0.0)
+        named = best * floors.named
 
         def floor(hit: Ranked) -> float:
             if is_mostly_cjk(known[hit.id]["text"] or "") != is_cjk:
                 return 0.0  # across scripts a cosine says which is nearer, not how near
-            if "names" in hit.legs:
+            if not NAMED.isdisjoint(hit.legs):
                 return 0.0
+            share = 0.0 if known[hit.id]["kind"] in _GENERAL else named
             if not WORDED.isdisjoint(hit.legs):
-                return named  # among few memories a shared word scores next to nothing, and is one all the same
-            return max(floors.all, floors.lone if is_worded else 0.0, named)
+                return share  # among few memories a shared word scores next to nothing, and is one all the same
+            return max(floors.all, floors.lone if is_worded else 0.0, share)
 
         return [hit for hit in ranked if hit.relevance >= floor(hit)]
 

@@ -22,7 +22,7 @@ from .predicates import Filter, matches
 from .ranking import Place
 from .reader import Reader
 from .schema import conform
-from .search import WORDED, Hit
+from .search import NAMED, WORDED, Hit
 from .settings import Settings
 from .tables import MEMORIES, PASSAGES, Tables
 
@@ -158,7 +158,8 @@ class _Question:
             return _told(hit, "outranked", told, rank=place)
         search = self.settings.search
         if hit.relevance >= search.lone_floor or not WORDED.isdisjoint(hit.legs):
-            best = max((one.relevance for one in self.found.values() if "names" in one.legs), default=0.0)
+            named = (one.relevance for one in self.found.values() if not NAMED.isdisjoint(one.legs))
+            best = max(named, default=0.0)
             told = (
                 f"its relevance {hit.relevance:.3f} is below search.named_share {search.named_share:g} of {best:.3f}, "
                 "that of the best memory about what the query names: it is about nothing of that"

@@ -24,8 +24,8 @@ class SearchSettings(Section):
     floor: float = Field(0.1, ge=0, le=1)
     #: The same for memories that share neither word nor name with the query where others do, if both are of one script
     lone_floor: float = Field(0.7, ge=0, le=1)
-    #: Where the query names in full what some memories are about, the others must be this share as relevant as the best
-    #: of those
+    #: Where the query names in full what some memories are about, other facts and preferences must be this share as
+    #: relevant as the best of those
     named_share: float = Field(0.95, ge=0, le=1)
     #: Other weights of legs than the shipped ones, by name; 0: the leg is not asked. docs/recall.md lists the legs
     weights: dict[str, float] = Field(default_factory=dict)

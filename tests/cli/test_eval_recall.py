@@ -105,6 +105,17 @@ def test_a_leg_can_be_left_out_and_a_set_that_is_missing_is(data: Path) -> None:
     assert list(json.loads(result.stdout)) == ["locomo"]
 
 
+def test_an_ablation_has_a_row_for_each_stage_and_fusion(data: Path) -> None:
+    result = runner.invoke(
+        app, ["eval", "recall", "--data", str(data), "--sets", "locomo,precision", "--ablation", "--json"]
+    )
+    assert result.exit_code == 0, result.output
+    [(name, rows)] = json.loads(result.stdout).items()
+    assert name == "locomo" and {"as shipped", "reciprocal rank fusion", "vector alone"} <= rows.keys()
+    assert all(list(figures) == ["r1", "r5", "r10", "n"] for figures in rows.values())
+    assert rows["as shipped"]["r5"] == 1.0
+
+
 @pytest.mark.parametrize(
     "wrong", [["--sets", "nosuch"], ["--without", "nosuch"], ["--set", "search"], ["--set", "nosuch.name=1"]]
 )

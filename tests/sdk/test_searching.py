@@ -141,6 +141,26 @@ def test_conditions_narrow_a_search_and_never_open_what_it_may_not_see(memory: M
     assert memory.search("refund", where=where(tool="x' OR 1=1 --")) == []
 
 
+def test_an_identifier_is_found_whole_above_its_parts_before_and_after_the_fold(memory: Memory) -> None:
+    whole = {
+        "ORD-12345": memory.remember("The parcel of ORD-12345 is late."),
+        "ECONNRESET": memory.remember("Call ended in ECONNRESET at night."),
+        "http_client.py": memory.remember("The limit is set in http_client.py for all."),
+    }
+    memory.remember("ORD, ORD, ORD: 12345 parcels, 12345 letters, and 12345 ORD again.")
+    memory.remember("ORD-12346 is late, the parcel of ORD-12346.")
+    memory.remember("The http client of the client that speaks http, py and http_client.rs")
+    memory.remember("econn reset, conn reset, reset the connection")
+
+    def best(query: str) -> str:
+        return memory.search(query, limit=1, log_read=False)[0].id
+
+    for _ in range(2):
+        assert {name: best(name) for name in whole} == whole
+        assert {name: best(f"what about {name.lower()}?") for name in whole} == whole
+        memory._settle()
+
+
 def test_five_memories_and_three_experiences_are_returned_by_default(memory: Memory) -> None:
     for number in range(8):
         memory.remember(f"When payment {number} fails, wait.", kind="experience")

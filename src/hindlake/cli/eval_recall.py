@@ -28,6 +28,9 @@ def recall(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another setting, such as search.rrf_k=20.")
     ] = None,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="Ask again with each stage left out, put in or done otherwise.")
+    ] = False,
     cache: Annotated[Path | None, typer.Option(metavar="DIR", help="Where vectors are kept for the next time.")] = None,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
@@ -41,6 +44,7 @@ def recall(
     \b
     hindlake eval recall --data ../data --cache ~/.cache/hindlake
     hindlake eval recall --data ../data --sets locomo --without near --without around
+    hindlake eval recall --data ../data --sets locomo --every 4 --ablation
     """
     from pydantic import BaseModel
 
@@ -74,12 +78,16 @@ def recall(
         search = changes.setdefault("search", base.search.model_dump())
         search["weights"] = {**search["weights"], **dict.fromkeys(without, 0.0)}
     settings = Settings.load(**{**dict(base), **changes})
-    figures = measure(data, names, settings, cache, every)
+    figures = measure(data, names, settings, cache, every, ablation)
 
     def show() -> None:
-        for name, values in figures.items():
+        rows = (
+            {f"{name}: {row}": figures[name][row] for name in figures for row in figures[name]} if ablation else figures
+        )
+        width = max(map(len, rows), default=0)
+        for name, values in rows.items():
             told = (f"{key} {value:.3f}" if isinstance(value, float) else f"{key} {value}"
                     for key, value in values.items())  # fmt: skip
-            session.line(f"{name:<15} {'  '.join(told)}")
+            session.line(f"{name:<{width}}  {'  '.join(told)}")
 
     session.answer(figures, show)

@@ -15,6 +15,7 @@ from ...memory_store.lake import Lake
 from ...memory_store.settings import Settings
 from ...sdk.memory import Memory
 from . import histories, scores
+from .ablation import ablations
 from .histories import History, Question
 from .logbook import event_of, log_histories, progress, subject_of, trace_of
 from .precision import measure_precision
@@ -65,9 +66,10 @@ _COUNTS = ("empty",)
 
 
 def measure(
-    data: Path, names: Sequence[str], settings: Settings, cache: Path | None, every: int = 1
+    data: Path, names: Sequence[str], settings: Settings, cache: Path | None, every: int = 1, is_ablation: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """Figures of the sets named, of each n-th history; sets that the folder lacks are left out.
+    """Figures of the sets named, of each n-th history; sets that the folder lacks are left out. `is_ablation`: figures
+    by row of `ablations`, of all sets but precision.
 
     `cache`: where vectors are kept between measurements. Nothing but a temporary home is written. Standard error is
     told each set's figures when it is done, with the median time of a search (embedding the query included) and the
@@ -78,7 +80,7 @@ def measure(
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             if name == "precision":
-                figures = measure_precision(data, _home(settings, f"{folder}/precision"))
+                figures = {} if is_ablation else measure_precision(data, _home(settings, f"{folder}/precision"))
             else:
                 one = SETS[name]
                 if logged is None or logged[0] is not one.read:
@@ -87,11 +89,20 @@ def measure(
                     if found:
                         log_histories(Lake.open(home), home, found, cache)
                     logged = (one.read, found, home)
+                if is_ablation and logged[1]:
+                    rows = ablations(logged[2], one.kind)
+                    results[name] = {row: _figures(row, _ask(name, one, logged[1], how)) for row, how in rows.items()}
+                    continue
                 figures = _ask(name, one, logged[1], logged[2]) if logged[1] else {}
             if figures:
-                print(name, *(f"{key} {value}" for key, value in figures.items()), file=sys.stderr, flush=True)
-                results[name] = {key: value for key, value in figures.items() if key not in _TOLD}
+                results[name] = _figures(name, figures)
     return results
+
+
+def _figures(name: str, figures: dict[str, Any]) -> dict[str, Any]:
+    """The figures, without what is only told on the way."""
+    print(name, *(f"{key} {value}" for key, value in figures.items()), file=sys.stderr, flush=True)
+    return {key: value for key, value in figures.items() if key not in _TOLD}
 
 
 def _home(settings: Settings, home: str) -> Settings:
