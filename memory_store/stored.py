@@ -7,6 +7,7 @@ entities in the form in which names are compared, which stores of older versions
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .errors import StoreError
@@ -33,6 +34,15 @@ def stored_schema(table: str, dim: int) -> pa.Schema:
     ]
     own_fields = [pa.field("words", pa.string()), pa.field("names", pa.list_(pa.string()))]
     return pa.schema([pa.field("key", pa.string(), nullable=False), *fields, *own_fields])
+
+
+def check_columns(names: Sequence[str], url: str) -> None:
+    """Raise `StoreError` if a table of memories lacks columns, as one that an older version made does."""
+    if missing := [name for name in arrow_schema("memories").names if name not in names]:
+        raise StoreError(
+            f"{url} was made by an older version and lacks {', '.join(missing)}: run `hindlake migrate`, which builds "
+            "another from the lake"
+        )
 
 
 def stored(rows: pa.Table, table: str, dim: int) -> pa.Table:

@@ -21,7 +21,7 @@ from .lake import s3_options
 from .predicates import Filter, fold_row, predicate, predicate_up_to
 from .schema import arrow_schema, conform
 from .settings import Settings
-from .stored import stored, stored_schema
+from .stored import check_columns, stored, stored_schema
 from .terms import query_words
 
 if TYPE_CHECKING:
@@ -114,10 +114,10 @@ class Tables:
     def open(cls, url: str, settings: Settings, refresh: float | None = None) -> Tables:
         """Tables that were made by `create`; `refresh`: seconds until other processes' writes are looked for again.
 
-        Raises `NoGeneration` if there are none.
+        Raises `NoGeneration` if there are none, `StoreError` if an older version made them and columns are missing.
         """
         tables = cls(url, settings, refresh)
-        tables._table(MEMORIES)
+        check_columns(tables._table(MEMORIES).schema.names, url)
         return tables
 
     @property
