@@ -152,8 +152,8 @@ class _Question:
             place = list(self.kept).index(id) + 1
             last = self.answer.hits[-1]
             told = (
-                f"it ranks {place} of {len(self.kept)}, and {self.limit} were asked for: its score is {hit.score:.3f}, "
-                f"that of the last hit {last.score:.3f}; a limit of {place} returns it"
+                f"it ranks {place} of {len(self.kept)}, and {self.limit} were asked for: its score is {hit.score:.3g}, "
+                f"that of the last hit {last.score:.3g}; a limit of {place} returns it"
             )
             return _told(hit, "outranked", told, rank=place)
         search = self.settings.search

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hindlake.jobs.passages import passages
 from hindlake.jobs.purge import purge
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import UsageError
@@ -15,11 +16,13 @@ from hindlake.memory_store.generations import build, current, open_tables
 from hindlake.memory_store.inbox import write_proposals, write_user_act
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.log import settle
+from hindlake.memory_store.passages import episode_id
 from hindlake.memory_store.predicates import Filter
 from hindlake.memory_store.reads import read_days
 from hindlake.memory_store.settings import SearchSettings, Settings
 from hindlake.memory_store.why import QueryExplanation, Verdict, failing
 from hindlake.sdk.memory import Memory
+from hindlake.sdk.recorder import Recorder
 
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
 
@@ -251,6 +254,27 @@ def test_without_an_expectation_the_nearest_that_did_not_come_are_told(said: Sai
     assert "outranked" in reasons.values() and "below_floor" in reasons.values()
     assert said[1]["door"] not in [verdict.id for verdict in told.hits]
     assert told.candidates >= len(told.hits) + told.below_floor
+
+
+def test_a_passage_is_told_of_too_and_goes_with_its_episode(settings: Settings, lake: Lake, clock: ManualClock) -> None:
+    recorder = Recorder(settings, clock=clock)
+    with recorder.task("Mend the garage door", subject="ann") as task:
+        task.user("The spring of the garage door is broken")
+        task.outcome("success")
+    recorder.close()
+    settle(lake, "default")
+    build(lake, settings, clock)
+    passages(lake, settings, clock)
+    memory = Memory(settings, clock=clock)
+    asked: dict[str, Any] = {"query": "the spring of the door", "kinds": ["passage"], "subject": "ann"}
+    (hit,) = memory.explain(**asked).hits
+    assert (hit.reason, hit.kind) == ("returned", "passage")
+    found = memory.explain(**asked | {"kinds": ["fact"]}, expected=hit.id).expected
+    assert found is not None and (found.reason, found.fails) == ("kind", ("kinds",))
+    memory.forget(episode_id("default", task.trace_id))
+    found = memory.explain(**asked, expected=hit.id).expected
+    assert found is not None and found.reason == "state"
+    assert found.told.startswith("the episode that it is a part of, ") and found.told.endswith(" is deleted")
 
 
 def test_explaining_a_search_is_no_read(own: Said, lake: Lake) -> None:
