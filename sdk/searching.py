@@ -162,6 +162,7 @@ class Searching:
         working: Sequence[Turn] | str = (),
         knowledge: Mapping[str, Source] | None = None,
         count_tokens: Callable[[str], int] | None = None,
+        as_of: Moment | None = None,
         trace: str = "",
         log_read: bool = True,
         **filters: Any,
@@ -170,16 +171,18 @@ class Searching:
 
         The block fits into what the task and `working`, the turns of the conversation, leave of `budget_tokens`.
         `knowledge` are other sources by name, functions from the task to texts: they have a part of their own (R27).
-        `filters` are those of `search`, but for `kinds` and `limit`. What is in the block is logged as one read by the
-        task `trace`, or by the one that a recorder of this process runs here. Raises `UsageError` for what can't be
-        meant, and what a source raises.
+        `as_of` and `filters` are those of `search`, but for `kinds` and `limit`. What is in the block is logged as one
+        read by the task `trace`, or by the one that a recorder of this process runs here. Raises `UsageError` for what
+        can't be meant, and what a source raises.
         """
         context, inside = gather(
             self, stored(task), budget_tokens=budget_tokens, working=working, subject=stored(subject),
-            knowledge=knowledge or {}, count=count_tokens, now=self._clock.now(), filters=filters,
+            knowledge=knowledge or {}, count=count_tokens, now=self._clock.now(), filters={**filters, "as_of": as_of},
         )  # fmt: skip
-        if inside and log_read and self.settings.search.log_reads and filters.get("as_of") is None:
-            where = filter_of(self.namespace, kinds=("episode", *DEFAULT_KINDS), subject=stored(subject), **filters)
+        if inside and log_read and self.settings.search.log_reads and as_of is None:
+            where = filter_of(
+                self.namespace, kinds=("episode", *DEFAULT_KINDS), subject=stored(subject) or None, **filters
+            )
             generation, seq = self._reader.place(self.namespace)
             self._reads.returned(
                 stored(task), where, [hit.id for hit in inside], trace=stored(trace), generation=generation, seq=seq,
