@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from .neighbours import Places
 
 #: Memories of a shard, and subjects of it.
-SHARD_ROWS = 40_000
-SHARD_SUBJECTS = 2_000
+SHARD_ROWS = 20_000
+SHARD_SUBJECTS = 1_000
 #: Vectors that are read at once to find their cells.
-_READ_ROWS = 20_000
+_READ_ROWS = 5_000
 
 Found = TypeVar("Found")
 
@@ -143,8 +143,9 @@ def _cut(view: View, kinds: tuple[str, ...], subject: str, overlap: bool, found:
 
     thin = view.memories(["id"], kinds=kinds, states=("active",), own_subjects=(subject,))
     ids = thin.sort_by("id").column("id").combine_chunks()
-    sample = _vectors(view, ids.take(pa.array(sample_of(len(ids)))))
-    sample = sample[np.isfinite(sample).all(axis=1)]
+    chosen = ids.take(pa.array(sample_of(len(ids))))
+    parts = [_vectors(view, chosen.slice(start, _READ_ROWS)) for start in range(0, len(chosen), _READ_ROWS)]
+    sample = np.concatenate([part[np.isfinite(part).all(axis=1)] for part in parts])
     cells = np.full((len(ids), 2 if overlap else 1), -1, np.int64)
     if len(sample) > 1:
         centres = centres_of(sample, cell_count(len(ids)))
