@@ -9,8 +9,8 @@ its store are made once, in DIR, and each night runs on a linked copy of them.
 `slope` is the exponent of growth of processor time between two sizes: 1 is linear, `n log n` stands beside it.
 `all_pairs`: what comparing all pairs of vectors costs for dedup alone, measured up to 20,000 rows. History and night
 run in processes of their own; `peak_mb` is the most that the process of the night held during the step, `base_mb` what
-it held before the first one. With Ray, `workers_cpu` is the processor time of its workers during the step and
-`worker_mb` the most that one of them held.
+it held before the first one. With Ray, which is started before the first step (`ray_start`, seconds), `workers_cpu` is
+the processor time of its workers during the step and `worker_mb` the most that one of them held.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import numpy as np
 from made_up import DIM, NOW, Standing, mixed, prepare
 
 from hindlake.flows.maintenance import run_step
+from hindlake.jobs import shards
 from hindlake.memory_store import embedders
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.generations import current, ensure, open_tables
@@ -124,6 +125,19 @@ def _home(home: Path, workers: int) -> tuple[Lake, Settings, ManualClock]:
     return Lake.open(settings), settings, ManualClock(NOW)
 
 
+def _start_ray(settings: Settings) -> None:
+    """Start Ray as the jobs do, once for all steps; on a machine that is very busy it takes more than one try."""
+    import ray
+
+    for _ in range(9):
+        try:
+            return shards._start(ray, settings)
+        except Exception as error:  # what Ray raises when it takes too long
+            print(f"  {error}", file=sys.stderr, flush=True)
+            ray.shutdown()
+    raise SystemExit("Ray does not start")
+
+
 def history(home: Path, rows: int) -> dict[str, Any]:
     """Make the history and its store."""
     lake, settings, clock = _home(home, 0)
@@ -140,6 +154,8 @@ def night(home: Path, rows: int, workers: int, steps: Sequence[str]) -> dict[str
     found: dict[str, Any] = {"rows": rows, "workers": workers, "load": round(os.getloadavg()[0], 1), "jobs": {}}
     if "settle" not in steps:
         run_step("settle", settings, clock, version="bench")  # else the first step would do it
+    if workers:
+        found["ray_start"] = _timed(lambda: _start_ray(settings))[0]["seconds"]
     found["base_mb"] = _peak_mb()
     for name in steps:
         _forget_peak()
