@@ -102,7 +102,7 @@ def run(rows: int, dim: int, queries: int, folder: str) -> dict[str, Any]:
     matrix = np.concatenate(kept)
     asked = _vectors(rng, centres, queries)
     texts = [" ".join(text.split()[:6]) for text in _words(rng, queries)]
-    raw = tables._table("memories")
+    raw = tables._door.table("memories")
     embedder: Any = Synthetic(dim)
     results: dict[str, Any] = {}
     for share in SHARES:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from .aliases import NameBook, aliases_of
+from .asking import Candidate
 from .clock import as_utc
 from .embedders import Embedder
 from .errors import UsageError
@@ -27,7 +28,6 @@ from .ranking import fuse, row_factors
 from .schema import LOG, conform
 from .search import RANKING, Hit, legs_of
 from .settings import SearchSettings
-from .tables import Candidate
 from .terms import row_terms, terms
 from .vectors import VectorCache, text_to_embed
 

@@ -18,7 +18,7 @@ from .reader import Reader
 from .reads import read_days, scan_reads
 from .registry import Claim, Generation
 from .settings import Settings
-from .tables import EXACT_MATCHES, MEMORIES, PASSAGES, Tables
+from .tables import MEMORIES, PASSAGES, Tables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,7 +133,7 @@ def measure_recall(namespaces: Sequence[str], tables: Tables, queries: dict[str,
         for namespace in namespaces:
             where = Filter((namespace,), states=READABLE)
             ids = tables.scan(where, ["id"], table).column("id").to_pylist()
-            if len(ids) <= EXACT_MATCHES or len(shares) == _NAMESPACES:
+            if len(ids) <= tables.exact_matches or len(shares) == _NAMESPACES:
                 continue  # so few are scanned one by one, index or not
             some = tables.rows(namespace, ids[:: max(1, len(ids) // _SAMPLE)], ["vector"], table)
             asked = [vector.values.to_numpy() for vector in some.column("vector") if vector.is_valid]

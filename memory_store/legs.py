@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .aliases import Classes
+from .asking import Candidate
 from .clock import as_utc
 from .dates import span_of
 from .embedders import Embedder
@@ -18,7 +19,6 @@ from .names import name_key
 from .passage_legs import AROUND, BESIDE, NEAR, SAID, TURNS
 from .ranking import Found, Leg, coverage, found_by, shares, text_relevance
 from .settings import SearchSettings
-from .tables import Candidate
 from .terms import identifiers, normal, row_terms, said, terms
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .fold import fold
 from .inbox import inbox_paths
 from .lake import Lake
-from .log import log_paths, read_keys, read_log
+from .log import log_path, log_paths, read_keys, read_log
 from .schema import ADDING, arrow_schema, conform
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ class OverlayReader:
         if self._number < 0 or folded_to < self._start:  # readers went back to a generation that stands further behind
             self._number = len(log_paths(self._lake, self._namespace))
             self._log = read_log(self._lake, self._namespace, folded_to)
-        newer = log_paths(self._lake, self._namespace, self._number)
-        if newer:
+        # Looking for the next file is cheaper than listing all; numbers have no gap.
+        if self._lake.exists(log_path(self._namespace, self._number + 1)):
+            newer = log_paths(self._lake, self._namespace, self._number)
             self._number += len(newer)
             found = [conform(rows, "log") for _, rows in self._lake.read_tables(newer)]
             self._log = pa.concat_tables([self._log, *found])

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .asking import Candidate
 from .ranking import Found, Leg, coverage, found_by, shares
-from .tables import Candidate
 from .terms import indexed_terms, query_words
 
 if TYPE_CHECKING:

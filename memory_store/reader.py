@@ -124,13 +124,13 @@ class Reader:
             return act(now)
 
     def _scope(self, view: _View, where: Filter) -> _Scope:
-        book = self._book(view, where)
+        overlays = {namespace: self._read_overlay(view, namespace) for namespace in where.namespaces}
+        book = self._book(view, overlays)
         where = book.expand(where)
         hidden: list[str] = []
         fresh: list[Mapping[str, Any]] = []
         seq: dict[str, int] = {}
-        for namespace in where.namespaces:
-            overlay = self._read_overlay(view, namespace)
+        for namespace, overlay in overlays.items():
             seq[namespace] = overlay.seq
             wanted = where.states
             hidden += [id for id, state in overlay.states.items() if wanted is not None and state not in wanted]
@@ -200,11 +200,12 @@ class Reader:
             found |= self._credit[namespace].uses(ids)
         return found
 
-    def _book(self, view: _View, where: Filter) -> NameBook:
+    def _book(self, view: _View, overlays: Mapping[str, Overlay]) -> NameBook:
         """The aliases that hold for a search; over several namespaces none does, since each has names of its own."""
-        if len(where.namespaces) != 1:
+        if len(overlays) != 1:
             return NameBook()
-        return self._books.book(view.tables, where.namespaces[0], self._read_overlay(view, where.namespaces[0]))
+        [(namespace, overlay)] = overlays.items()
+        return self._books.book(view.tables, namespace, overlay)
 
     def _current(self) -> _View:
         with self._lock:
@@ -224,8 +225,9 @@ class Reader:
                 if time.monotonic() - read_at < seconds and folded_to == view.tables.folded_to(namespace):
                     return overlay
             folded_to = view.tables.folded_to(namespace)
-            reader = self._overlays.setdefault(namespace, OverlayReader(self._lake, namespace))
-            overlay = reader.read(folded_to)
+            if namespace not in self._overlays:
+                self._overlays[namespace] = OverlayReader(self._lake, namespace)
+            overlay = self._overlays[namespace].read(folded_to)
             self._latest[namespace] = (time.monotonic(), folded_to, overlay)
             return overlay
 

@@ -7,12 +7,13 @@ passages, the turns themselves. A query names kinds, so most look at one shelf.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .aliases import Classes
+from .asking import Candidate, Near, Worded
 from .dates import span_of
 from .embedders import Embedder
 from .embedders.texts import is_mostly_cjk
@@ -25,7 +26,7 @@ from .relations import mentions_in, neighbours
 from .rerank import rerank
 from .schema import arrow_schema
 from .settings import RerankSettings, SearchSettings
-from .tables import MEMORIES, PASSAGES, Candidate, Tables
+from .tables import MEMORIES, PASSAGES, Tables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 #: What ranking needs to know of a candidate.
 RANKING = ("kind", "text", "subject", "trigger", "tool", "error_code", "entities", "importance", "confidence",
            "strength", "valid_from", "added_at")  # fmt: skip
-_PLACED = (*RANKING, "words", "namespace", "episode", "conversation", "place")
 #: How many times more candidates the text leg supplies: their cosines are computed, the other way round can't be.
 _TEXT_MORE = 2
 #: How many times more candidates come of passages: they are many and short, and neighbours count.
@@ -163,19 +163,18 @@ class _Search:
         """Hits among memories, or among episodes."""
         weight, settings = self.ask.weigher(shelf), self.ask.settings
         turns = shelf == "episodes" and self.tables.has_passages()
-        with ThreadPoolExecutor(4) as pool:
-            # What else is asked for is asked of the episode, below.
-            inside = Filter(filter.namespaces, ("passage",), filter.states, filter.subjects, filter.task_types)
-            placed = pool.submit(self._pool, inside, settings.candidates * _PASSAGES_MORE) if turns else None
-            close = self._close(filter, MEMORIES, weight)
-            near, worded, few = self._queries(pool, MEMORIES, filter, settings.candidates, RANKING, weight, close)()
+        close = self._close(filter, MEMORIES, weight)
+        near, worded, few = self._queries(MEMORIES, filter, settings.candidates, weight, close)
         found = {candidate.id: candidate.row for candidate in (*few, *worded, *near)}
         turn_legs: list[Leg] = []
-        if placed is not None:
-            turn_legs = episode_legs(placed.result(), self.ask.embedder.curve(self.ask.query), LEAST_SPAN, weight)
+        if turns:
+            # What else is asked for is asked of the episode, below.
+            inside = Filter(filter.namespaces, ("passage",), filter.states, filter.subjects, filter.task_types)
+            said = self._pool(inside, settings.candidates * _PASSAGES_MORE)
+            turn_legs = episode_legs(said, self.ask.embedder.curve(self.ask.query), LEAST_SPAN, weight)
             named = {place.id for leg in turn_legs for place in leg.found}
             wanted = tuple(sorted(named - found.keys()))
-            more = self.tables.scan(replace(filter, ids=_within(filter.ids, wanted)), ["id", *RANKING]).to_pylist()
+            more = self.tables.scan(replace(filter, ids=_within(filter.ids, wanted)), _columns(MEMORIES)).to_pylist()
             found |= {row["id"]: row for row in more}
             turn_legs = [replace(leg, found=[one for one in leg.found if one.id in found]) for leg in turn_legs]
         fresh = _fresh(self.tables, filter, [row for row in overlay if matches(row, filter) and row["id"] not in found])
@@ -184,15 +183,15 @@ class _Search:
         floors = self.floors if shelf == "memories" else replace(self.floors, lone=0.0, named=0.0)
         legs = [*shelf_legs(self.ask, weight, near, worded, few, fresh), *turn_legs]
         ranked = self._rank([*legs, *telling_legs(self.ask, known, weight, close)], known, floors)
-        return read_hits(self.tables, MEMORIES, filter, ranked, self.limit, {row["id"]: row for row in fresh})
+        new = {row["id"]: row for row in fresh}
+        return read_hits(self.tables, MEMORIES, filter, ranked, self.limit, new, found)
 
     def passages(self, filter: Filter) -> list[Hit]:
         """Hits among passages: those whose episode passes the filter too, wherever their own row may lag behind it."""
         weight = self.ask.weigher("passages")
-        with ThreadPoolExecutor(4) as pool:
-            count = self.ask.settings.candidates * _PASSAGES_MORE
-            close = self._close(filter, PASSAGES, weight)
-            near, worded, few = self._queries(pool, PASSAGES, filter, count, _PLACED, weight, close)()
+        count = self.ask.settings.candidates * _PASSAGES_MORE
+        close = self._close(filter, PASSAGES, weight)
+        near, worded, few = self._queries(PASSAGES, filter, count, weight, close)
         known_cosines = cosines_of(self.ask.vector, near, worded, few)
         candidates = pool_of(self.ask.query, (*near, *worded, *few), known_cosines)
         known = {id: candidate.row for id, candidate in candidates.candidates.items()}
@@ -202,41 +201,34 @@ class _Search:
             *telling_legs(self.ask, known, weight, close),
         ]
         ranked = self._rank(legs, known, replace(self.floors, lone=0.0, named=0.0))
-        hits = read_hits(self.tables, PASSAGES, filter, ranked, self.limit, {})
+        hits = read_hits(self.tables, PASSAGES, filter, ranked, self.limit, {}, known)
         return with_neighbours(self.tables, hits)
 
     def _pool(self, filter: Filter, count: int) -> Pool:
         """The passages that speak for episodes."""
-        near = self.tables.vector_leg(self.ask.vector, filter, count, _PLACED, PASSAGES)
-        worded = self.tables.text_leg(self.ask.query, filter, count * _TEXT_MORE, (*_PLACED, "vector"), PASSAGES)
+        condition = self.tables.condition(filter, PASSAGES)
+        wanted = (Near(self.ask.vector, condition, count), Worded(self.ask.query, condition, count * _TEXT_MORE))
+        near, worded = self.tables.ask(wanted, _columns(PASSAGES), PASSAGES, vectors_of="words")
         return pool_of(self.ask.query, (*near, *worded), cosines_of(self.ask.vector, near, worded, ()))
 
     def _queries(
         self,
-        pool: ThreadPoolExecutor,
         table: str,
         filter: Filter,
         count: int,
-        columns: Sequence[str],
         weight: Callable[[str], float],
         close: Mapping[str, float],
-    ) -> Callable[[], tuple[list[Candidate], list[Candidate], list[Candidate]]]:
-        """Start the queries of a shelf side by side; call the result for what they found: near, worded, a few more.
-
-        A leg of no weight asks nothing.
-        """
-        query, vector, tables = self.ask.query, self.ask.vector, self.tables
-        none: list[Candidate] = []
-        with_vector = (*columns, "vector")
-        worded = pool.submit(
-            lambda: tables.text_leg(query, filter, count * _TEXT_MORE, with_vector, table) if weight("text") else none
-        )
-        narrow: list[Future[list[Candidate]]] = [
-            pool.submit(tables.vector_leg, vector, one, _FEW, columns, table)
-            for one in self._narrower(filter, weight, close)
+    ) -> tuple[list[Candidate], list[Candidate], list[Candidate]]:
+        """What the queries of a shelf find, side by side: near, worded, a few more. A leg of no weight asks nothing."""
+        condition = self.tables.condition(filter, table)
+        narrow = [self.tables.condition(one, table) for one in self._narrower(filter, weight, close)]
+        wanted: list[Near | Worded] = [
+            Near(self.ask.vector, condition, count if weight("vector") else 0),
+            Worded(self.ask.query, condition, count * _TEXT_MORE if weight("text") else 0),
+            *(Near(self.ask.vector, one, _FEW) for one in narrow),
         ]
-        near = tables.vector_leg(vector, filter, count, columns, table) if weight("vector") else none
-        return lambda: (near, worded.result(), [candidate for one in narrow for candidate in one.result()])
+        near, worded, *few = self.tables.ask(wanted, _columns(table), table, vectors_of="words")
+        return near, worded, [candidate for some in few for candidate in some]
 
     def _close(self, filter: Filter, table: str, weight: Callable[[str], float]) -> dict[str, float]:
         """Things that memories relate to those that the query names, with how close they are."""
@@ -270,8 +262,10 @@ class _Search:
         best = max((hit.relevance for hit in ranked if not NAMED.isdisjoint(hit.legs)), default=0.0)
         named = best * floors.named
 
+        most = max(floors.all, floors.lone, named)
+
         def floor(hit: Ranked) -> float:
-            if is_mostly_cjk(known[hit.id]["text"] or "") != is_cjk:
+            if hit.relevance >= most or is_mostly_cjk(known[hit.id]["text"] or "") != is_cjk:
                 return 0.0  # across scripts a cosine says which is nearer, not how near
             if not NAMED.isdisjoint(hit.legs):
                 return 0.0
@@ -310,6 +304,12 @@ def with_neighbours(tables: Tables, hits: Sequence[Hit]) -> list[Hit]:
     return [replace(hit, beside=(texts.get(hit.row["before"], ""), texts.get(hit.row["after"], ""))) for hit in hits]
 
 
+@cache
+def _columns(table: str) -> list[str]:
+    """Columns of a table's rows, as hits carry them."""
+    return [name for name in arrow_schema(table).names if name != "vector"]
+
+
 def _between(filter: Filter, since: datetime, until: datetime) -> Filter:
     return replace(
         filter,
@@ -339,16 +339,21 @@ def read_hits(
     ranked: Sequence[Ranked],
     limit: int,
     fresh: Mapping[str, Mapping[str, Any]],
+    known: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Hit]:
-    """The rows of the best, read under the same filter: one that changed since is left out, and the next moves up."""
-    names = [name for name in arrow_schema(table).names if name != "vector"]
+    """The rows of the best: `known` ones, and others read under the same filter; for one that it leaves out, the next
+    moves up.
+    """
+    names = _columns(table)
+    known = known or {}
     hits: list[Hit] = []
     start = 0
     while len(hits) < limit and start < len(ranked):
         some = ranked[start : start + limit - len(hits)]
         start += len(some)
-        wanted = tuple(hit.id for hit in some if hit.id not in fresh)
+        wanted = tuple(hit.id for hit in some if hit.id not in fresh and hit.id not in known)
         found = tables.scan(replace(filter, ids=wanted), names, table).to_pylist() if wanted else []
+        found += [{name: known[hit.id].get(name) for name in names} for hit in some if hit.id in known]
         if table == PASSAGES:
             found = _of_readable(tables, filter, found)
         rows: dict[str, Mapping[str, Any]] = {row["id"]: row for row in found}

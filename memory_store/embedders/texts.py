@@ -70,6 +70,8 @@ def is_mostly_cjk(text: str) -> bool:
     (True, False)
     """
     some = text[:2000]
+    if some.isascii():
+        return False
     cjk = sum("\u3040" <= c <= "\u9fff" or "\uac00" <= c <= "\ud7af" or "\uf900" <= c <= "\ufaff" for c in some)
     words = len(re.findall(r"[^\W\d_\u3040-\u9fff\uac00-\ud7af\uf900-\ufaff]+", some))
     return cjk > 1.5 * words

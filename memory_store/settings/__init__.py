@@ -23,6 +23,7 @@ from pydantic_settings import (
 
 from ..errors import SettingsError
 from .evolving import CreditSettings, Forgetting, RetentionOverride, RetentionPolicy, RetentionSettings
+from .indexing import IndexSettings
 from .namespace import check_namespace
 from .recalling import RerankSettings, SearchSettings
 from .recording import RecorderSettings, S3Settings
@@ -35,6 +36,7 @@ __all__ = [
     "Forgetting",
     "GateOverride",
     "GateSettings",
+    "IndexSettings",
     "JobSettings",
     "ModelSettings",
     "RecorderSettings",
@@ -79,6 +81,7 @@ class Settings(BaseSettings):
     model: ModelSettings = ModelSettings()
     search: SearchSettings = SearchSettings()
     rerank: RerankSettings = RerankSettings()
+    index: IndexSettings = IndexSettings()
     jobs: JobSettings = JobSettings()
     credit: CreditSettings = CreditSettings()
     retention: RetentionSettings = RetentionSettings()

@@ -87,7 +87,7 @@ def test_eight_readers_meet_nothing_while_models_change(settings: Settings, serv
         compact(lake, settings, clock, version="test")
         tables = open_tables(settings, current(lake))
         for name in ("memories", "folds"):
-            tables._write(name, lambda table: table.optimize())
+            tables._door.write(name, lambda table: table.optimize())
         assert reindex(lake, settings, clock, "openai:slow-wide", version="test").switched
         use(lake, settings, clock, 2)
         build(lake, settings, clock)

@@ -97,7 +97,7 @@ def test_a_fold_that_died_before_it_said_how_far_it_came_is_repeated_without_har
     before = rows_of(settings, generation)
     tables = open_tables(settings, generation)
     shutil.rmtree(Path(tables.url) / "folds.lance")
-    tables._db.create_table("folds", schema=open_tables_schema()).set_unenforced_primary_key("namespace")
+    tables._door.db.create_table("folds", schema=open_tables_schema()).set_unenforced_primary_key("namespace")
     assert fold_to_head(lake, open_tables(settings, generation), "default", embedder_of(settings)) == 4
     assert rows_of(settings, generation) == before
 

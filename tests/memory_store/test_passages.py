@@ -189,7 +189,7 @@ def test_the_newest_passages_are_listed_without_a_query(lake: Lake, settings: Se
 def test_a_store_without_the_table_of_passages_gets_it_at_the_next_fold(lake: Lake, settings: Settings) -> None:
     log(lake, events(TALK))
     generation = ensure(lake, settings, ManualClock(START))
-    open_tables(settings, generation)._db.drop_table(PASSAGES)
+    open_tables(settings, generation)._door.db.drop_table(PASSAGES)
     assert Memory(settings).search("sailing", kinds=["passage", "episode"]) != []
     tables, written = catch_up(lake, settings)
     assert written == 6 == len(stored(tables))

@@ -18,7 +18,7 @@ from hindlake.memory_store import tables as module
 from hindlake.memory_store.errors import NoGeneration, StoreError
 from hindlake.memory_store.predicates import Filter
 from hindlake.memory_store.schema import arrow_schema, table_of
-from hindlake.memory_store.settings import Settings
+from hindlake.memory_store.settings import IndexSettings, Settings
 from hindlake.memory_store.tables import Tables
 
 ACME = Filter(("acme",))
@@ -55,6 +55,11 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Tables:
              "look into http_client.py when ECONNRESET comes", "not before 10:30", "预算 8000 元"]  # fmt: skip
     put(tables, *(row(f"m{place}", text=text) for place, text in enumerate(texts)))
     return tables
+
+
+def indexed_from(settings: Settings, **index: int) -> Tables:
+    """Empty tables whose indexes begin early."""
+    return Tables.create(f"{settings.home}/store/two", 4, settings.model_copy(update={"index": IndexSettings(**index)}))
 
 
 def found(tables: Tables, query: str, filter: Filter = ACME) -> list[str]:
@@ -192,9 +197,8 @@ def test_trigger_tool_and_entities_are_found_too(tables: Tables) -> None:
     assert all(found(tables, query) == ["a"] for query in ("exchange rate", "get_rate", "E503", "东京", "date"))
 
 
-def test_indexes_change_nothing_that_is_found(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SCAN_ROWS", 100)
-    monkeypatch.setattr(module, "_UNINDEXED_ROWS", 10)
+def test_indexes_change_nothing_that_is_found(settings: Settings) -> None:
+    tables = indexed_from(settings, scan_rows=100, waiting_rows=10)
     rng = np.random.default_rng(0)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     many = [
@@ -219,11 +223,8 @@ def test_indexes_change_nothing_that_is_found(tables: Tables, monkeypatch: pytes
     assert "m7" not in answers()[1][0]
 
 
-def test_approximate_vectors_are_refined_and_selective_filters_exact(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "EXACT_ROWS", 500)
-    monkeypatch.setattr(module, "EXACT_MATCHES", 100)
+def test_approximate_vectors_are_refined_and_selective_filters_exact(settings: Settings) -> None:
+    tables = indexed_from(settings, vector_numbers=2_000, exact_matches=100)
     rng = np.random.default_rng(1)
     vectors = rng.normal(size=(1_000, 4)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -251,7 +252,7 @@ def test_a_reader_outlives_a_clean_up_of_the_version_it_knows(tables: Tables, se
     for seq in range(2, 6):
         put(tables, row("a", seq, text="parcel"), row("b", seq, text="parcel"))
     with pytest.warns(UserWarning, match="every version"):
-        tables._table("memories").optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+        tables._door.table("memories").optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
     assert sorted(found(reader, "parcel")) in (["a"], ["a", "b"])
     assert reader.scan(ACME).num_rows == 2
 
@@ -268,13 +269,13 @@ def test_a_generation_is_never_built_over_another(tables: Tables, settings: Sett
 
 _WRITER = """
 import sys
-from hindlake.memory_store import tables as module
+from hindlake.memory_store import indexes
 from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import Settings
 from hindlake.memory_store.tables import Tables
 writer, url, home = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 tables = Tables.open(url, Settings.load(home=home))
-module._UNINDEXED_SHARE = module._UNINDEXED_ROWS = 0
+indexes._WAITING_SHARE = indexes._WAITING_LEAST = 0
 print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(3):
@@ -344,7 +345,7 @@ def test_versions_of_the_place_that_was_folded_to_do_not_pile_up(
     for seq in range(1, 30):
         tables.set_folded_to("acme", seq)
         tables.index()
-        versions.append(len(tables._table(module.FOLDS).list_versions()))
+        versions.append(len(tables._door.table(module.FOLDS).list_versions()))
     assert tables.folded_to("acme") == 29
     assert max(versions) <= 9
 
@@ -353,7 +354,7 @@ def test_an_index_that_is_missing_is_made_again_and_one_of_an_empty_table_is_fil
     tables.index()
     put(tables, *(row(f"m{number}", text=f"order {number} was late") for number in range(300)))
     tables.index()
-    table = tables._table(module.MEMORIES)
+    table = tables._door.table(module.MEMORIES)
     (words,) = table.list_indices()
     assert table.index_stats(words.name).num_unindexed_rows == 0
     table.drop_index(words.name)
@@ -364,7 +365,7 @@ def test_an_index_that_is_missing_is_made_again_and_one_of_an_empty_table_is_fil
 
 
 def test_many_namespaces_are_rows_of_the_same_tables(tables: Tables) -> None:
-    before = tables._names()
+    before = tables._door.names()
     for number in range(40):
         put(tables, row("a", namespace=f"tenant{number}"))
-    assert tables._names() == before
+    assert tables._door.names() == before
