@@ -23,8 +23,8 @@ Row = Mapping[str, Any]
 COLUMNS = ("id", "subject", "text", "entities", "evidence", "said_by")
 #: Memories, and events of them, that a proposal cites.
 _CITED = 5
-#: Names of one scope that are compared pair by pair for suggestions; of more, the most frequent.
-_COMPARED = 2_000
+#: Names that share something and are compared, all with all; what more share tells nothing.
+_ALIKE = 50
 #: Who can't make two names one by saying so.
 _UNTRUSTED = ("tool", "web")
 
@@ -93,22 +93,44 @@ def suggestions(rows: Sequence[Row]) -> list[tuple[Proposal, Likeness]]:
     """Names that may be one: a first name, initials or a slip of one other name of the same scope, and of no second."""
     found: list[tuple[Proposal, Likeness]] = []
     for subject, places in sorted(_scopes(rows).items()):
-        usual = sorted(places, key=lambda key: (-len(places[key][1]), key))[:_COMPARED]
-        for key in usual:
+        buckets: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for key in sorted(places):
+            for handle in _handles(key, places[key][0]):
+                buckets[handle].append(key)
+        alike: dict[str, set[str]] = defaultdict(set)
+        for keys in buckets.values():
+            for key in keys if 1 < len(keys) <= _ALIKE else ():
+                alike[key].update(keys)
+        for key, others in sorted(alike.items()):
             name, mentions = places[key]
             likes = [
                 (other, like)
-                for other in usual
-                if other != key and (like := likeness(name, places[other][0])) in ("slip", "short form", "letters")
+                for other in sorted(others - {key})
+                if (like := likeness(name, places[other][0])) in ("slip", "short form", "letters")
             ]
             if len(likes) != 1:
                 continue  # of two names that it may be short for, it may be either
             other, like = likes[0]
-            full, others = places[other]
-            if (like == "slip" and len(mentions) > len(others)) or (like != "slip" and len(name) > len(full)):
+            full, its = places[other]
+            if (like == "slip" and (len(mentions), key) > (len(its), other)) or (
+                like != "slip" and len(name) > len(full)
+            ):
                 continue
-            found.append((_proposal(name, full, subject, f"may be one: {like}", [*mentions[:2], *others[:2]]), like))
+            found.append((_proposal(name, full, subject, f"may be one: {like}", [*mentions[:2], *its[:2]]), like))
     return found
+
+
+def _handles(key: str, name: str) -> set[tuple[str, ...]]:
+    """What a name shares with those that it may be one with: names that share nothing of this need not be compared."""
+    words = key.split(" ")
+    handles: set[tuple[str, ...]] = {("is", key)}
+    for place in range(1, len(words)):
+        handles |= {("is", " ".join(words[:place])), ("is", " ".join(words[place:]))}
+    if len(words) > 1:
+        handles |= {("initials", words[-1], words[0][:1], str(len(words)))}
+    capitals = [word[0] for word in re.split(r"[\s-]+", name) if word[:1].isupper()]
+    handles.add(("letters", name.replace(".", "") if name.isupper() else "".join(capitals)))
+    return handles | {("turned", "".join(sorted(key))), ("doubled", re.sub(r"(.)\1+", r"\1", key))}
 
 
 def _said(rows: Iterable[Row]) -> Iterator[Proposal]:

@@ -9,7 +9,7 @@ from .fold import fold
 from .inbox import inbox_paths
 from .lake import Lake
 from .log import log_path, log_paths, read_keys, read_log
-from .schema import ADDING, arrow_schema, conform
+from .schema import arrow_schema, conform
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,14 +91,17 @@ class OverlayReader:
         if not self._inbox:
             return schema.empty_table()
         rows = pa.concat_tables(list(self._inbox.values()))
-        adding = pa.array(ADDING)
-        if rows.filter(pc.invert(pc.is_in(rows.column("decision"), value_set=adding))).num_rows:
+        changes = rows.filter(pc.not_equal(rows.column("decision"), "add"))
+        if changes.num_rows:
             # A leftover of a settle that died could undo what came later: look for it in the whole log.
             for keys in read_keys(self._lake, self._namespace):
                 rows = rows.filter(pc.invert(pc.is_in(rows.column("act"), value_set=pc.unique(keys.column("act")))))
         rows = rows.filter(pc.invert(pc.is_in(rows.column("act"), value_set=pc.unique(log.column("act")))))
-        is_add = pc.is_in(rows.column("decision"), value_set=adding)
-        rows = pa.concat_tables([rows.filter(is_add), rows.filter(pc.invert(is_add))])
+        is_add = pc.equal(rows.column("decision"), "add")
+        changes = rows.filter(pc.invert(is_add))
+        if "alias" in changes.column("decision").to_pylist():  # it may be said, taken back and said again
+            changes = changes.sort_by("at")
+        rows = pa.concat_tables([rows.filter(is_add), changes])
         for name, values in (
             ("seq", pa.array(range(seq + 1, seq + 1 + rows.num_rows), pa.int64())),
             ("verdict", pa.array(["accepted"] * rows.num_rows, pa.string())),

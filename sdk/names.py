@@ -1,8 +1,12 @@
-"""Names: what a user says of names, that two stand for one thing, or that a kind of task is one of a class (R28)."""
+"""Names: what a user says of names, that two stand for one thing, or that a kind of task is one of a class (R28); and
+what memories bring together with a name (R23).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 from ..memory_store.aliases import (
     Alias,
@@ -12,11 +16,12 @@ from ..memory_store.aliases import (
     alias_row,
     same_name,
     stored_aliases,
+    subject_of,
     superseded_row,
     with_overlay,
 )
 from ..memory_store.clock import Clock, SystemClock
-from ..memory_store.errors import UnknownMemory
+from ..memory_store.errors import UnknownMemory, UsageError
 from ..memory_store.generations import ensure, open_tables
 from ..memory_store.ids import derive_id, sortable_id
 from ..memory_store.inbox import Row, write_user_act
@@ -24,11 +29,12 @@ from ..memory_store.lake import Lake
 from ..memory_store.overlay import OverlayReader
 from ..memory_store.predicates import READABLE, Filter
 from ..memory_store.purged import blocked
+from ..memory_store.relations import Neighbour, mentions_in, neighbours
 from ..memory_store.schema import ALIAS
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.tables import Tables
 from ..memory_store.taxonomy import TaskType
-from .arguments import given, stored
+from .arguments import filter_of, given, stored
 
 
 class Names:
@@ -109,6 +115,25 @@ class Names:
         known = {name for names in classes.groups().values() for name in names}
         found = [TaskType(name, classes.usual(name), name in known, counts[name]) for name in sorted({*counts, *known})]
         return sorted(found, key=lambda one: (not one.is_mapped, one.of, one.name != one.of, one.name))
+
+    def relations(
+        self, name: str, *, subject: str | Sequence[str] | None = None, steps: int = 1, limit: int = 20
+    ) -> list[Neighbour]:
+        """Things that memories bring together with one that is named, closest first; with `steps=2`, also what is
+        together with those. `subject` as in `Memory.search`. Raises `UsageError` for other steps than 1 and 2.
+        """
+        if steps not in (1, 2) or limit < 1:
+            raise UsageError(
+                f"{steps} steps, {limit} things: relations are walked 1 or 2 steps, for at least one thing"
+            )
+        tables = self._tables()
+        overlay = self._overlay.read(tables.folded_to(self.namespace))
+        where = filter_of(self.namespace, subject=subject)
+        hidden = tuple(id for id, state in overlay.states.items() if state not in READABLE)
+        where = replace(where, not_ids=hidden)
+        classes = NameBook(self.aliases("entity")).entities(subject_of(where))
+        look = mentions_in(tables, where, fresh=overlay.added.to_pylist())
+        return neighbours(look, [stored(name)], classes, steps=steps, limit=limit)
 
     def _say(self, sort: Sort, name: str, of: str, subject: str, reason: str, key: str) -> str:
         now = self._clock.now()

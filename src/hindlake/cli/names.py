@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.add_typer(aliases, name="aliases")
     app.add_typer(taxonomy, name="taxonomy")
+    app.command("relations")(relations)
     runs.command("aliases")(run_aliases)
 
 
@@ -187,6 +188,45 @@ def suggest_taxonomy(
     session.answer({"suggestions": [asdict(one) for one in found]}, show)
 
 
+def relations(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A person, a place, an order, a file, …")],
+    subject: Annotated[
+        list[str] | None, typer.Option(help="Whose memories; '*' is everyone's. Shared ones come always.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, max=2, help="2: also what is together with those.")] = 1,
+    limit: Annotated[int, typer.Option("--limit", "-k", min=1, help="Things at most.")] = 20,
+    home: HomeOption = None,
+    namespace: NamespaceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what memories bring together with a name, closest first, and how.
+
+    \b
+    hindlake relations Berlin
+    hindlake relations Berlin --subject user:42 --steps 2
+    """
+    from ..sdk.arguments import ANY_SUBJECT
+    from ..sdk.names import Names
+
+    session = Session(context, home, namespace, json)
+    whose = ANY_SUBJECT if subject == [ANY_SUBJECT] else subject
+    found = Names(session.settings).relations(name, subject=whose, steps=steps, limit=limit)
+
+    def show() -> None:
+        for one in found:
+            how = (
+                f"through {one.through}"
+                if one.through
+                else ", ".join(f"{relation.relation} ({relation.count})" for relation in one.relations)
+            )
+            session.line(f"{one.closeness:.2f}  {one.name}  {how}")
+        if not found:
+            session.line(f"no memory brings anything together with {name}; --subject '*' looks at everyone's")
+
+    session.answer({"name": name, "neighbours": [asdict(one) for one in found]}, show)
+
+
 def run_aliases(
     context: typer.Context,
     dry_run: DryRunOption = False,
@@ -237,8 +277,8 @@ def _take_back(session: Session, sort: str, name: str, reason: str) -> None:
         raise UsageError(f"{name!r} stands for nothing else: the list shows what does")
     for alias in found:
         names.take_back(alias.id, reason)
-    value = {"undone": [asdict(alias) for alias in found]}
-    session.answer(value, lambda: [session.line(f"taken back: {alias.name} = {alias.of}") for alias in found] and None)
+    said = "\n".join(f"taken back: {alias.name} = {alias.of}" for alias in found)
+    session.answer({"undone": [asdict(alias) for alias in found]}, lambda: session.line(said))
 
 
 def _line(alias: Alias, with_state: bool) -> str:
