@@ -21,7 +21,7 @@ import msgspec
 from ..memory_store.backups import Backups, Manifest, Progress
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import Embedder, embedder_named, embedder_of
-from ..memory_store.errors import LakeError, UsageError
+from ..memory_store.errors import DamagedFile, LakeError, UsageError
 from ..memory_store.generations import build
 from ..memory_store.held import Place
 from ..memory_store.held import hold as build_held
@@ -118,18 +118,20 @@ def restore(
         own = read_format(view.get(MARKER), view.url)
         own.restoring = argument
         lake.put(MARKER, msgspec.json.encode(own))
-    _put_back(lake, view, steps, _purges(lake, view, backups), report, progress)
+    # A lake that does not say which it is may be another one: nothing of the backup is put into that.
+    if found is not None or not report.parted:
+        _put_back(lake, view, steps, _purges(lake, view, backups), report, progress)
     if report.parted:
         raise LakeError(
             f"the log in {lake.url} says something else than the backup from {report.parted[0]} on: both were written "
-            "to since they parted. What was missing before is put back; restore the backup into a home of its own "
-            "(--home DIR) and compare"
+            "to since they parted, or it is another lake. Restore the backup into a home of its own (--home DIR) and "
+            "compare"
         )
     for namespace in lake.namespaces():
         for purge in purges(lake, namespace):
             decide(lake, clock, purge)
         settle(lake, namespace)
-    if report.is_new or not lake.exists(MARKER):
+    if report.is_new or found is None:
         own = read_format(view.get(MARKER), view.url)
         lake.put(MARKER, msgspec.json.encode(own))
     _show(lake, view, settings, clock, manifest, report)
@@ -137,9 +139,10 @@ def restore(
 
 
 def _found(lake: Lake) -> LakeFormat | None:
+    """What the lake says of itself; None if it says nothing, or nothing that can be read."""
     try:
         return read_format(lake.get(MARKER), lake.url)
-    except FileNotFoundError:
+    except (FileNotFoundError, DamagedFile):
         return None
 
 

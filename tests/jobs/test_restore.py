@@ -256,3 +256,23 @@ def test_a_home_of_another_lake_or_a_newer_one_is_refused(
     lake.put("format.json", msgspec.json.encode({**own, "format": 9, "version": "7.7"}))
     with pytest.raises(LakeError, match=r"hindlake>=7\.7"):
         restore(settings, backups, clock)
+
+
+@pytest.mark.parametrize("data", [None, b'{"format": '])
+def test_a_lake_that_does_not_say_which_it_is_gets_its_format_back_unless_it_is_another(
+    lake: Lake, settings: Settings, clock: ManualClock, backups: Backups, tmp_path: Path, data: bytes | None
+) -> None:
+    fill(lake)
+    backup(lake, backups, settings, clock)
+    own = lake.get("format.json")
+    other = Settings.load(home=str(tmp_path / "other"))
+    reflect_on(Lake.open(other), "x")
+    for one in (settings, other):
+        path = Path(one.home) / "lake" / "format.json"
+        path.unlink() if data is None else path.write_bytes(data)
+    restore(settings, backups, clock)
+    assert lake.get("format.json") == own
+    before = set(Path(other.home).rglob("*"))
+    with pytest.raises(LakeError, match="another lake"):
+        restore(other, backups, clock)
+    assert set(Path(other.home).rglob("*")) == before

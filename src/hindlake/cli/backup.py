@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..memory_store.errors import UsageError
+from ..memory_store.errors import DamagedFile, UsageError
 from .run import progress_bar
 from .session import HomeOption, JsonOption, Session
 
@@ -95,6 +95,12 @@ def list_backups(
     session = Session(context, home, None, json)
     kept = Backups(session.settings, source)
     kept.check("")
+    manifests, damaged = [], []
+    for name in reversed(kept.names()):
+        try:
+            manifests.append(kept.manifest(name))
+        except DamagedFile as error:
+            damaged.append(str(error))
     some: list[dict[str, Any]] = [
         {
             "name": one.name,
@@ -107,7 +113,7 @@ def list_backups(
             "seq": {name: at.seq for name, at in one.namespaces.items()},
             "damaged": one.damaged,
         }
-        for one in kept.manifests()
+        for one in manifests
     ]
 
     def show() -> None:
@@ -116,10 +122,12 @@ def list_backups(
             said = ", ".join(f"{count} memories in {name}" for name, count in memories.items()) or "no memories"
             session.line(f"{one['name']}  {one['began_at']:%Y-%m-%d %H:%M}  {one['files']} files, "
                          f"{_size(one['bytes'])}  {said}")  # fmt: skip
+        for text in damaged:
+            session.line(text)
         if not some:
             session.line(f"{kept.url} has no backup yet")
 
-    session.answer({"url": kept.url, "backups": some}, show)
+    session.answer({"url": kept.url, "backups": some, "damaged": damaged}, show)
 
 
 @backups.command("verify")
