@@ -31,8 +31,10 @@ COLUMNS = ("id", "subject", "entities", "attribute", "value", "tool", "error_cod
 WITH = "with"
 #: What a tool and its error are.
 FAILS_WITH = "fails with"
-#: Memories of one step that are looked at, the newest: what everything is related to says little.
+#: Memories of one step that are looked at: what everything is related to says little.
 HOT = 500
+#: Memories that are read to find the newest among.
+_READ = 2_000
 #: Things of one step from which the next one is made.
 FAN = 8
 #: Memories that a relation cites.
@@ -216,13 +218,13 @@ def _names(keys: Iterable[str], known: Classes) -> tuple[str, ...]:
 
 def mentions_in(tables: Tables, where: Filter, table: str = MEMORIES, fresh: Iterable[Row] = ()) -> Mentions:
     """What a store mentions, and rows that it does not hold yet, filter first; of what is mentioned everywhere, the
-    newest `HOT` memories.
+    newest `HOT` of some 2,000.
     """
     own = list(fresh)
 
     def look(names: Sequence[str]) -> Sequence[Row]:
         narrow = replace(where, entity_groups=(*where.entity_groups, tuple(names)))
-        rows = tables.scan(narrow, COLUMNS, table)
+        rows = tables.scan(narrow, COLUMNS, table, _READ)
         if rows.num_rows > HOT:
             newest = rows.sort_by([("valid_from", "descending"), ("id", "ascending")])
             rows = newest.slice(0, HOT)

@@ -173,12 +173,20 @@ class Tables:
         place = {id: number for number, id in enumerate(found.column("id").to_pylist())}
         return found.take(pa.array([place[id] for id in wanted if id in place], pa.int64())).select(names)
 
-    def scan(self, filter: Filter, columns: Sequence[str] | None = None, table: str = MEMORIES) -> pa.Table:
-        """Every row that passes a filter, in no order. With no `columns`, all of the table's schema."""
+    def scan(
+        self, filter: Filter, columns: Sequence[str] | None = None, table: str = MEMORIES, limit: int | None = None
+    ) -> pa.Table:
+        """Every row that passes a filter, in no order, or `limit` of them, whichever. With no `columns`, all of the
+        table's schema.
+        """
         names = list(columns or arrow_schema(table).names)
         condition = self.condition(filter, table)
-        found = self._door.read(table, lambda handle: handle.search().where(condition).select(names).to_arrow())
-        return conform(found, table).select(names)
+
+        def search(handle: Any) -> pa.Table:
+            query = handle.search().where(condition).select(names)
+            return (query if limit is None else query.limit(limit)).to_arrow()
+
+        return conform(self._door.read(table, search), table).select(names)
 
     def counts(self, namespace: str) -> dict[tuple[str, str], int]:
         """Memories of a namespace by kind and state."""

@@ -165,7 +165,8 @@ class Memory(Searching, Looking):
             raise UsageError(f"memory {id} is {found.memory['state']}: only {', '.join(_AWAY)} ones can be restored")
         states = [step.sets["state"] for step in found.decisions if step.verdict != "refused" and "state" in step.sets]
         before = next((state for state in reversed(states) if state not in _AWAY), "pending")
-        state = before if before in ("superseded", "merged") and found.memory["superseded_by"] else "pending"
+        fresh = "active" if found.memory["kind"] == "alias" else "pending"  # names are compared with nothing
+        state = before if before in ("superseded", "merged") and found.memory["superseded_by"] else fresh
         act = sortable_id()
         row: Row = {"act": act, "at": self._clock.now(), "decision": "restore", "id": id, "state": state}
         self._write(act, [{**row, "reason": reason or "restored on request"}])
