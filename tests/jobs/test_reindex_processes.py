@@ -51,14 +51,15 @@ def settings(home: Path, server: Embeddings) -> Settings:
     return settings
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    """A worker; it has said that it is ready."""
-    process = subprocess.Popen(
-        [sys.executable, str(WORKER), *arguments], stdout=subprocess.PIPE, text=True, env={**os.environ}
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+def start(*arguments: tuple[str, ...]) -> list[subprocess.Popen[str]]:
+    """Workers; each has said that it is ready."""
+    processes = [
+        subprocess.Popen([sys.executable, str(WORKER), *some], stdout=subprocess.PIPE, text=True) for some in arguments
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    return processes
 
 
 def end(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -75,8 +76,7 @@ def test_eight_readers_meet_nothing_while_models_change(settings: Settings, serv
     acked, stop = tmp_path / "acked", tmp_path / "stop"
     acked.write_text("0")
     shared = (settings.home, server.url, str(acked), str(stop))
-    readers = [start("read", *shared) for _ in range(8)]
-    writer = start("write", *shared)
+    writer, *readers = start(("write", *shared), *[("read", *shared)] * 8)
     lake, clock = Lake.open(settings), SystemClock()
     try:
         time.sleep(3)
@@ -117,7 +117,7 @@ def test_a_job_that_is_killed_at_any_moment_is_gone_on_with_and_gives_the_same(
             memory.remember(said(place))
     kills = 0
     for _ in range(50):
-        process = start("reindex", settings.home, server.url, "openai:slow-b")
+        (process,) = start(("reindex", settings.home, server.url, "openai:slow-b"))
         time.sleep(draw.uniform(0, 2.5))
         process.send_signal(signal.SIGKILL)
         process.wait()
