@@ -147,3 +147,28 @@ def test_an_alias_can_be_purged_by_itself(settings: Settings, clock: ManualClock
     assert names.aliases(every=True) == []
     assert "Bobby" not in str(read_log(lake, "default").to_pylist())
     assert id in str(read_log(lake, "default").to_pylist())
+
+
+def test_what_a_user_restores_holds_whatever_the_job_finds(settings: Settings, clock: ManualClock) -> None:
+    lake, names = Lake.open(settings), Names(settings, clock=clock)
+    id = names.alias("Bob", "Robert Smith")
+    names.take_back(id)
+    with Memory(settings, clock=clock) as memory:
+        assert memory.restore(id) == "active"
+    aliases(lake, settings, clock, version="test")
+    assert [alias.id for alias in names.aliases()] == [id]
+
+
+def test_relations_follow_names_subjects_and_fresh_writes(settings: Settings, clock: ManualClock) -> None:
+    names = Names(settings, clock=clock)
+    with Memory(settings, clock=clock) as memory:
+        memory.remember("Robert Smith works in Berlin", entities=["Robert Smith", "Berlin"])
+        memory._settle()
+        gone = memory.remember("Berlin office has 支付API", entities=["BERLIN", "支付API"])
+        memory.remember("Bob's flat in Oslo", subject="u2", entities=["Bob", "Oslo"])
+        names.alias("Bob", "Robert Smith")
+        found = {one.name: one.steps for one in names.relations("bob", steps=2)}
+        assert found == {"Berlin": 1, "支付API": 2}
+        assert {one.name for one in names.relations("Bob", subject="*")} == {"Berlin", "Oslo"}
+        memory.forget(gone)
+        assert [one.name for one in names.relations("Bob", steps=2)] == ["Berlin"]
