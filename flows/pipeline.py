@@ -16,6 +16,7 @@ from ..jobs.shards import Engine
 from ..jobs.undo import UndoReport, undo
 from ..memory_store.clock import Clock
 from ..memory_store.lake import Lake
+from ..memory_store.requests import taken_up
 from ..memory_store.settings import Settings
 from .leased import leased
 
@@ -62,12 +63,13 @@ def run_reflect(
     progress: Callable[[int, int], None] | None = None,
     announce: Callable[[Announcement], None] | None = None,
 ) -> ReflectReport:
-    """Collect, then reflect on every trace that is ready, in the namespaces named, or in all."""
+    """Collect, then reflect on every trace that is ready, in the namespaces named, or in all; requests are taken up."""
     run_collect(settings, clock)
     lake = Lake.open(settings)
-    with leased(
-        lake, settings, clock, "reflect", namespaces, dry_run=dry_run and not ask, progress=progress
-    ) as mine:  # fmt: skip
+    with (
+        leased(lake, settings, clock, "reflect", namespaces, dry_run=dry_run and not ask, progress=progress) as mine,
+        taken_up(lake, () if dry_run else mine.namespaces, clock) as requests,
+    ):
         report = reflect(
             lake,
             settings,
@@ -81,6 +83,7 @@ def run_reflect(
             progress=mine.progress,
             announce=announce,
         )
+        requests.done_by(report.run_id, stopped=report.stopped)
     report.busy.update(mine.busy)
     return report
 

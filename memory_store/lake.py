@@ -9,6 +9,7 @@
     ns=<namespace>/credit/<number>.parquet              usage and usefulness of each memory; the newest counts
     ns=<namespace>/archive/<name>.parquet               memories that have left the store, whole
     ns=<namespace>/runs/<run>.json                      one file a run
+    ns=<namespace>/requests/<request>.<mark>.json       what an agent asks a job for, and how it stands
     ns=<namespace>/replies/<id>.json                    what a language model answered, verbatim, paid for once
     ns=<namespace>/batches/<batch>.<step>.json          questions that were sent to a model in batches: keys and numbers
     ns=<namespace>/inbox/<name>.parquet                 acts that have no place in the log yet

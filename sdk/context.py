@@ -110,7 +110,7 @@ def assemble(task: str, found: Found, room: int, count: Callable[[str], int], co
     Parts take turns, each giving its best first, so that none starves another; what does not fit is passed over for
     what does. `code` marks the fence: text of memories must not know it.
     """
-    words = _WORDS["zh" if language_of(task).startswith("zh") else "en"]
+    words = _words(task)
     parts = [
         (words["known"], [_item(hit, found.before.get(hit.id, ()), words, now) for hit in found.known]),
         (words["experience"], [_item(hit, (), words, now) for hit in found.experiences]),
@@ -135,6 +135,25 @@ def assemble(task: str, found: Found, room: int, count: Callable[[str], int], co
         return Context("", (), 0, tuple(out))
     text = _block(parts, taken, words, code)
     return Context(text, ids, count(text), tuple(out))
+
+
+def listed(query: str, hits: Sequence[Hit], before: Mapping[str, Sequence[Hit]], code: str, now: datetime) -> str:
+    """What a search found, fenced as `assemble` fences it; kind and id stand above the lines of each.
+
+    `before`: by the id of a memory, those whose place it took, oldest first.
+    """
+    words = _words(query)
+    told = [f"[{hit.kind} {hit.id}]\n{_item(hit, before.get(hit.id, ()), words, now).lines}" for hit in hits]
+    return fenced(query, "\n".join(told), code)
+
+
+def fenced(about: str, records: str, code: str) -> str:
+    """Text from memory between the marks, under the words that say that it is data, in the language of `about`."""
+    return "\n".join([f"<memory {code}>", _words(about)["intro"], _without_marks(records), f"</memory {code}>"])
+
+
+def _words(text: str) -> Mapping[str, str]:
+    return _WORDS["zh" if language_of(text).startswith("zh") else "en"]
 
 
 def _block(
@@ -174,5 +193,8 @@ def _day(at: datetime, now: datetime) -> str:
 def _one_line(text: str) -> str:
     """A text on one line, without what could end the block or look like a mark of it."""
     line = " ".join(text.split())
-    line = line if len(line) <= _LINE else line[: _LINE - 1] + "…"
-    return line.replace("<memory", "‹memory").replace("</memory", "‹/memory")
+    return _without_marks(line if len(line) <= _LINE else line[: _LINE - 1] + "…")
+
+
+def _without_marks(text: str) -> str:
+    return text.replace("<memory", "‹memory").replace("</memory", "‹/memory")

@@ -29,6 +29,7 @@ from .recalling import RerankSettings, SearchSettings
 from .recording import RecorderSettings, S3Settings
 from .reflecting import GateOverride, GateSettings, ModelSettings
 from .running import BackupSettings, JobSettings
+from .serving import McpSettings, McpToken
 
 __all__ = [
     "BackupSettings",
@@ -38,6 +39,8 @@ __all__ = [
     "GateSettings",
     "IndexSettings",
     "JobSettings",
+    "McpSettings",
+    "McpToken",
     "ModelSettings",
     "RecorderSettings",
     "RerankSettings",
@@ -86,6 +89,7 @@ class Settings(BaseSettings):
     credit: CreditSettings = CreditSettings()
     retention: RetentionSettings = RetentionSettings()
     backup: BackupSettings = BackupSettings()
+    mcp: McpSettings = McpSettings()
 
     @field_validator("namespace")
     @classmethod
