@@ -233,7 +233,8 @@ def _languages(rows: Sequence[Row]) -> npt.NDArray[np.int64]:
 
     texts = rows.column("text") if isinstance(rows, Rows) else [str(row["text"]) for row in rows]
     place = {"en": 0, "und-Latn": 0, "zh": 1}
-    return np.array([place.get(language_of(text) or "en", 2) for text in texts], np.int64)
+    # Plain ASCII is English, Latin, or nothing that tells, which are one here.
+    return np.array([0 if text.isascii() else place.get(language_of(text) or "en", 2) for text in texts], np.int64)
 
 
 def _likely(

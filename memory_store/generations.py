@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Rows of the log that are folded at once, which bounds the memory that a rebuild takes.
-FOLD_ROWS = 50_000
+FOLD_ROWS = 20_000
 #: Texts that are embedded before their vectors are kept: what a fold that is killed loses.
 _EMBED_TEXTS = 1_000
 #: A generation is caught up once what was written while it was folded takes less than this to fold, in seconds.
