@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 from ..memory_store.calibration import SAME, SAME_TOPIC, language_of_pair
 from .asking import ASKED_ALIKE, asked_alike, asks_for_more
 from .opposites import Stance, stance_of
+from .quoting import quoted
 from .rules.attributes import is_known
 from .updates import Slot, change_between, has_cue, measures_alike, slot_of
 from .values import WRITTEN_FREELY, Differences, differences, normal, without, written_alike
@@ -133,7 +134,10 @@ def type_pair(pair: Pair, *, holds_many: Callable[[str], bool] = lambda attribut
         return Verdict("distinct", apart)
     first, second = str(pair.first["text"]), str(pair.second["text"])
     if normal_text(first) == normal_text(second) and first.strip():
-        return Verdict("same", "the same words", 0 if _time(pair.first) <= _time(pair.second) else 1)
+        return Verdict("same", "the same words", _older(pair))
+    fuller = quoted(first, second)
+    if fuller is not None and _time((pair.first, pair.second)[fuller]) >= _time((pair.first, pair.second)[1 - fuller]):
+        return Verdict("refines", "the other one says all of it, word for word, and more", fuller)
     if (slots := _slots(pair)) and not holds_many(slots[0].attribute):
         said = _by_slot(pair, *slots)
         if said is not None:
@@ -207,8 +211,7 @@ def _join(pair: Pair, reading: Reading) -> Verdict | None:
         return _join_across(pair, found)
     if all(stance.asks for stance in reading.stances):
         return _join_questions(pair, reading)
-    order = words.order
-    worth = _WORTH.get(order, 0.0)
+    order, worth = words.order, _WORTH.get(words.order, 0.0)
     # In a statement, what moved may change who does what.
     if order == "moved" and words.count > _SHORT:
         worth = 0.0
@@ -223,8 +226,7 @@ def _join(pair: Pair, reading: Reading) -> Verdict | None:
             Verdict("refines", f"the other one says more ({certainty:.2f})", fuller) if certainty >= _REFINES else None
         )
     if certainty >= SAME:
-        older = 0 if _time(pair.first) <= _time(pair.second) else 1
-        return Verdict("same", f"the same but for the wording ({certainty:.2f})", older)
+        return Verdict("same", f"the same but for the wording ({certainty:.2f})", _older(pair))
     return None
 
 
@@ -240,8 +242,7 @@ def _join_questions(pair: Pair, reading: Reading) -> Verdict | None:
         return None
     if is_fuller:
         return Verdict("refines", f"the other question says more ({certainty:.2f})", fuller)
-    older = 0 if _time(pair.first) <= _time(pair.second) else 1
-    return Verdict("same", f"the same question but for the wording ({certainty:.2f})", older)
+    return Verdict("same", f"the same question but for the wording ({certainty:.2f})", _older(pair))
 
 
 def _join_across(pair: Pair, found: Differences) -> Verdict | None:
@@ -290,6 +291,10 @@ def _time(row: Mapping[str, Any]) -> datetime:
     return time if isinstance(time, datetime) else datetime.min
 
 
+def _older(pair: Pair) -> int:
+    return int(_time(pair.first) > _time(pair.second))
+
+
 def _slots(pair: Pair) -> tuple[Slot, Slot] | None:
     """What both memories give a value to, if it is the same thing of a subject."""
     found: list[Slot] = []
@@ -317,9 +322,9 @@ def _by_slot(pair: Pair, one: Slot, two: Slot) -> Verdict | None:
         if reading.barred or reading.words.order in ("crossed", "other"):
             return None
         fuller = _fuller(reading.values, reading.words)
-        older = 0 if _time(pair.first) <= _time(pair.second) else 1
         if fuller is None:
-            return Verdict("same", f"{one.attribute} is {one.value} in both", older) if reading.values.none else None
+            same = Verdict("same", f"{one.attribute} is {one.value} in both", _older(pair))
+            return same if reading.values.none else None
         return Verdict("refines", f"{one.attribute} is {one.value} in both, one says more", fuller)
     if denied != values and denied[0] != denied[1] and one.attribute in _SEVERAL_DENIED:
         return Verdict("complements", f"both are about {one.attribute}: {one.value}; {two.value}")
@@ -357,15 +362,13 @@ def _superseding(pair: Pair, reason: str) -> Verdict:
 
 def _change(pair: Pair, reading: Reading) -> Verdict | None:
     """Supersedes or conflicts, if one statement changes what the other says."""
-    is_statement = FAMILIES.get(str(pair.first.get("kind") or "fact")) != "experience"
     swap = _time(pair.first) > _time(pair.second)
     rows = (pair.second, pair.first) if swap else (pair.first, pair.second)
     older, newer = (str(row["text"]) for row in rows)
-    found = differences(older, newer) if swap else reading.values
-    why = change_between(older, newer, found)
+    why = change_between(older, newer, differences(older, newer) if swap else reading.values)
     if not why:
         return None
-    if not is_statement:
+    if _family_of(pair) == "experience":
         return Verdict("conflicts", f"one lesson says otherwise: {why}")
     return _superseding(pair, why)
 
@@ -382,9 +385,8 @@ def _beside(pair: Pair, reading: Reading) -> Verdict:
         and all(any(word in text for word in _TOUCH) for text in texts)
     ):
         return Verdict("complements", "both are about getting in touch")
-    if reading.values.clash or reading.values.swapped or not pair.first.get("subject"):
-        return Verdict("distinct", why)
-    if _family_of(pair) != "statement":
+    is_apart = bool(reading.values.clash) or reading.values.swapped or not pair.first.get("subject")
+    if is_apart or _family_of(pair) != "statement":
         return Verdict("distinct", why)
     words = reading.words
     if len(words.left) in (1, 2) and len(words.right) in (1, 2) and words.shared >= 0.5:

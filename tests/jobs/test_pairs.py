@@ -99,6 +99,27 @@ def test_what_differs_in_wording_only_is_the_same(first: str, second: str) -> No
     assert verdict.stands == 0
 
 
+def test_what_a_fuller_text_quotes_in_whole_sentences_is_kept_by_it() -> None:
+    short, full = "我的猫叫咪咪。", "我的猫叫咪咪。它今年3岁，喜欢晒太阳。"
+    assert type_pair(pair(short, full, same=0.0, topic=0.0)).stands == 1
+    assert not type_pair(pair(full, short, same=0.0, topic=0.0)).joins, "what was left out may no longer hold"
+    assert type_pair(pair("Ann runs.", "On Mondays Ann rests. Ann runs. She swims too.")).type == "refines"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("The office is open", "The office is open, unless it snows"),
+        ("Tom is coming", "Nobody knows if Tom is coming. Ask him."),
+        ("Is the shop open?", "Is the shop open? It is."),
+        ("The price is 3", "The price is 3.5 today"),
+        ("他喜欢猫", "他喜欢猫粮的味道"),
+    ],
+)
+def test_a_sentence_that_goes_on_is_not_the_one_it_begins_with(first: str, second: str) -> None:
+    assert not type_pair(pair(first, second, same=0.0)).joins
+
+
 QUESTIONS = [
     ("请问怎么修改会员名？", "会员名如何更改", "same"),
     ("植物生长需要多少阳光啊", "植物生长需要多少阳光", "same"),
