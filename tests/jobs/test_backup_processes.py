@@ -81,8 +81,8 @@ def test_a_backup_that_is_killed_anywhere_is_finished_by_the_next(settings: Sett
         return ran
 
     began = time.monotonic()
-    with run(0):
-        pass
+    with run(0) as first:
+        first.communicate()
     whole = time.monotonic() - began
     killed = 0
     for day in range(1, 9):
@@ -97,7 +97,7 @@ def test_a_backup_that_is_killed_anywhere_is_finished_by_the_next(settings: Sett
         assert verify(backups, backups.manifest(), scratch).is_whole
     assert killed
     with run(9) as last:
-        pass
+        last.communicate()
     assert last.returncode == 0
     manifest, view = kept(Backups(settings, place))
     assert len(backups.names()) <= 7
