@@ -162,20 +162,19 @@ def _decide_one(
 def _portions(
     view: View, record: runs.Run, rule: Rule, clock: Clock, counts: Counter[str]
 ) -> Iterator[list[list[Row]]]:
-    """The acts of a rule, `FILE_ROWS` rows at a time, since proposing looks at the whole log. It counts what the rule
-    counts.
+    """The acts of a rule, about `FILE_ROWS` rows at a time, since proposing looks at the whole log; what it counts is
+    counted. What was decided together is proposed together: its acts may build on each other.
     """
     acts: list[list[Row]] = []
     size = 0
     for decided in rule(view):
         counts.update(decided.counts)
-        for rows in decided.acts:
-            if rows:
-                acts.append(_act(view, record, rows, clock.now()))
-                size += len(rows)
-            if size >= FILE_ROWS:
-                yield acts
-                acts, size = [], 0
+        some = [_act(view, record, rows, clock.now()) for rows in decided.acts if rows]
+        acts += some
+        size += sum(len(rows) for rows in some)
+        if size >= FILE_ROWS:
+            yield acts
+            acts, size = [], 0
     yield acts
 
 

@@ -109,3 +109,21 @@ def test_a_namespace_that_is_not_there_is_a_slip_and_nothing_is_written(settings
     with pytest.raises(UsageError, match="has no namespace defualt"):
         reflect(lake, settings, ManualClock(TODAY), RulesReflector(), version="test", namespaces=["defualt"])
     assert lake.namespaces() == ["default"]
+
+
+def test_acts_that_build_on_each_other_are_decided_once_however_small_the_portions(
+    settings: Settings, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hindlake.jobs.decide.FILE_ROWS", 1)
+    rounds = []
+
+    def into_one(view: View) -> Iterator[Decided]:
+        rounds.append(view.read_to)
+        keeper, *others = sorted(view.memories(["id"]).column("id").to_pylist())
+        stands = {"decision": "merge", "id": keeper, "state": "active", "reason": "stands"}
+        into = {"decision": "merge", "state": "merged", "superseded_by": keeper, "reason": "the same"}
+        yield Decided([[{**into, "id": id}, stands] for id in others])
+
+    assert run(settings, into_one).counts == {"merge": 2}
+    assert len(rounds) == 1
+    assert len(texts(memory)) == 1
