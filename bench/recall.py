@@ -1,147 +1,200 @@
-"""Speed of a filtered hybrid query, and what it finds of what an exact search finds.
+"""Speed of a filtered search through `Memory.search`, and what it finds of what an exact search finds.
 
-    python bench/recall.py --rows 100000 --dim 384 [--queries 100] [--json]
+    python bench/recall.py --rows 100000 --dim 384 [--json]
+    python bench/recall.py --rows 100000 --dim 1536 --peers lancedb,pgvector
+    python bench/recall.py --rows 100000 --readers 8
+    python bench/recall.py --rows 10000 --s3
 
-The store's own search (both legs, one ranking, the rows of the top 10) and LanceDB's own hybrid query run over the
-same table, queries and filters. Vectors are synthetic clusters, words follow Zipf's law; embedding a query is not in
-the times. `recall10`: share of the exact ten nearest that the vector leg returns.
+The store is made of seeded synthetic memories (`recall_store`); each query asks about one of them. Filters let 100 %,
+10 %, 1 % and 0.1 % of the rows through. `p50_ms` and `p99_ms` are of whole searches without embedding the query,
+`cpu_ms` is the processor's part; `embedded_*` is with the embedder of this machine. `recall10`: share of the exact ten
+nearest that the vector leg finds; `same10`: share of the hits that the same search gives without a vector index.
+`--readers` searches from several processes while another remembers, settles, folds and lets the indexes catch up.
+`--keep` builds the store in a folder of yours, or uses the one that is there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import recall_store as store
+from recall_peers import PEERS
+from recall_readers import read_beside_a_writer
 
-from hindlake.memory_store.embedders import Curve
-from hindlake.memory_store.predicates import Filter, predicate
-from hindlake.memory_store.schema import arrow_schema
-from hindlake.memory_store.search import find
+from hindlake.memory_store.embedders import embedder_of
+from hindlake.memory_store.errors import EmbedderError
+from hindlake.memory_store.generations import store_url
+from hindlake.memory_store.predicates import Filter
 from hindlake.memory_store.settings import Settings
 from hindlake.memory_store.tables import Tables
 
-#: Filter by tool: the share of rows that pass, by name.
-SHARES = {"100%": 1.0, "10%": 0.1, "1%": 0.01, "0.1%": 0.001}
-BATCH = 20_000
+LIMIT = 10
 
 
-class Synthetic:
-    """Stands where an embedder would; the queries' vectors are given."""
-
-    name = "synthetic"
-
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-
-    def curve(self, query: str) -> Curve:
-        """Any cosine counts."""
-        return Curve(0.0, 1.0)
-
-
-def _vectors(rng: np.random.Generator, centres: Any, count: int) -> Any:
-    vectors = centres[rng.integers(len(centres), size=count)] + rng.normal(size=(count, centres.shape[1])) * 0.6
-    vectors = vectors.astype(np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def _words(rng: np.random.Generator, count: int) -> list[str]:
-    return [" ".join(f"w{min(int(n), 50_000)}" for n in rng.zipf(1.3, size=rng.integers(8, 40))) for _ in range(count)]
-
-
-def _rows(start: int, vectors: Any, texts: list[str]) -> pa.Table:
-    schema = arrow_schema("memories")
-    count, ids = len(texts), range(start, start + len(texts))
-    tools = ["t0.1%" if n % 1000 == 0 else "t1%" if n % 100 == 1 else "t10%" if n % 10 == 2 else "other" for n in ids]
-    columns = {
-        "namespace": ["bench"] * count, "id": [f"m{n}" for n in ids], "seq": list(ids), "kind": ["fact"] * count,
-        "state": ["active"] * count, "text": texts, "tool": tools, "vector": list(vectors),
-        "valid_from": [datetime(2026, 1, 1, tzinfo=UTC)] * count,
-    }  # fmt: skip
-    return pa.table({name: pa.array(values, schema.field(name).type) for name, values in columns.items()})
-
-
-def _timed(act: Callable[[int], object], count: int) -> dict[str, float]:
+def timed(act: Callable[[int], object], count: int) -> dict[str, float]:
+    """Milliseconds of some calls: the first one, which warms up, left out."""
     act(0)
-    times = []
+    times, processor = [], time.process_time()
     for number in range(count):
         start = time.perf_counter()
         act(number)
         times.append((time.perf_counter() - start) * 1e3)
-    return {"p50_ms": round(float(np.percentile(times, 50)), 1), "p99_ms": round(float(np.percentile(times, 99)), 1)}
+    processor = (time.process_time() - processor) / count * 1e3
+    p50, p99 = np.percentile(times, [50, 99])
+    return {"p50_ms": round(float(p50), 1), "p99_ms": round(float(p99), 1), "cpu_ms": round(processor, 1)}
 
 
-def run(rows: int, dim: int, queries: int, folder: str) -> dict[str, Any]:
-    """Build a store and measure it."""
-    from lancedb.rerankers import RRFReranker
-
-    rng = np.random.default_rng(7)
-    centres = rng.normal(size=(max(rows // 500, 10), dim))
-    settings = Settings.load(home=folder)
-    tables = Tables.create(f"{folder}/store", dim, settings)
-    kept, start = [], time.perf_counter()
-    for first in range(0, rows, BATCH):
-        count = min(BATCH, rows - first)
-        vectors = _vectors(rng, centres, count)
-        tables.upsert(_rows(first, vectors, _words(rng, count)))
-        kept.append(vectors)
-        print(f"\rwritten {first + count} of {rows}", end="", file=sys.stderr, flush=True)
+def made(settings: Settings, rows: int, dim: int, queries: int) -> tuple[store.Built, dict[str, float]]:
+    """The store of a home, built unless it is there, and what building it took."""
+    if store.is_built(settings):
+        return store.opened(settings, rows, dim), {}
+    start = time.perf_counter()
+    for done in store.build(settings, rows, dim, queries):
+        print(f"\rwritten {done} of {rows}", end="", file=sys.stderr, flush=True)
     written, start = time.perf_counter() - start, time.perf_counter()
-    tables.index()
+    Tables.open(store_url(settings, store.GENERATION), settings).index()
     indexed = time.perf_counter() - start
+    store.exact(settings, rows)
     print(f"\nwritten in {written:.0f} s, indexed in {indexed:.0f} s", file=sys.stderr)
-    matrix = np.concatenate(kept)
-    asked = _vectors(rng, centres, queries)
-    texts = [" ".join(text.split()[:6]) for text in _words(rng, queries)]
-    raw = tables._door.table("memories")
-    embedder: Any = Synthetic(dim)
+    return store.opened(settings, rows, dim), {"write_s": round(written, 1), "index_s": round(indexed, 1)}
+
+
+def measure(built: store.Built, queries: int, peers: list[str]) -> dict[str, Any]:
+    """Searches of one process, by the share of rows that a filter lets through, and of peers over the same."""
+    count = min(queries, len(built.queries))
+    memory, plain = built.memory(), exactly(built).memory()
+    tables = Tables.open(store_url(built.settings, store.GENERATION), built.settings)
     results: dict[str, Any] = {}
-    for share in SHARES:
-        filter = Filter(("bench",), tools=None if share == "100%" else (f"t{share}",))
-        passing = np.arange(rows) if share == "100%" else _passing(rows, share)
-        condition = predicate(filter)
+    with opened_peers(peers, built) as others:
+        for share, tool in store.SHARES.items():
+            where = Filter((store.NAMESPACE,), tools=None if tool is None else (tool,))
 
-        def ours(number: int, filter: Filter = filter) -> object:
-            return find(tables, embedder, texts[number], filter, settings.search, datetime.now(UTC), 10,
-                        vector=asked[number])  # fmt: skip
+            def search(number: int, tool: str | None = tool) -> object:
+                return memory.search(built.queries[number], tool=tool, limit=LIMIT)
 
-        def lances(number: int, condition: str = condition) -> object:
-            query = raw.search(query_type="hybrid", vector_column_name="vector", fts_columns="words")
-            query = query.vector(asked[number]).text(texts[number]).distance_type("cosine").where(condition)
-            return query.select(["id", "text"]).limit(10).rerank(RRFReranker()).to_list()
+            def near(number: int, where: Filter = where) -> set[str]:
+                return {one.id for one in tables.vector_leg(built.vectors[number], where, LIMIT)}
 
-        hits = []
-        for number in range(min(queries, 50)):
-            best = passing[np.argsort(-(matrix[passing] @ asked[number]))[:10]]
-            got = {candidate.id for candidate in tables.vector_leg(asked[number], filter, 10)}
-            hits.append(len(got & {f"m{n}" for n in best}) / min(10, len(passing)))
-        results[share] = {
-            "hindlake": _timed(ours, queries) | {"recall10": round(float(np.mean(hits)), 3)},
-            "lancedb_hybrid": _timed(lances, queries),
-        }
-        print(share, results[share], file=sys.stderr)
-    size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"rows": rows, "dim": dim, "write_s": round(written, 1), "index_s": round(indexed, 1),
-            "size_mb": round(size / 1e6), "peak_rss_mb": round(peak / 1e3), "filters": results}  # fmt: skip
+            found = timed(search, count)
+            found["recall10"] = recall(built, share, near, min(count, 50))
+            found["same10"] = same(memory, plain, built.queries[: min(count, 20)], tool)
+            results[share] = {"hindlake": found}
+            for name, peer in others.items():
+                asked = timed(lambda number, peer=peer, tool=tool: peer.search(number, tool), min(count, 50))
+                asked["recall10"] = recall(built, share, lambda n, p=peer, t=tool: p.near(n, t), min(count, 50))
+                results[share][name] = asked
+            print(share, results[share], file=sys.stderr)
+    memory.close()
+    plain.close()
+    return results
 
 
-def _passing(rows: int, share: str) -> Any:
-    numbers = np.arange(rows)
-    if share == "0.1%":
-        return numbers[numbers % 1000 == 0]
-    if share == "1%":
-        return numbers[numbers % 100 == 1]
-    return numbers[(numbers % 10 == 2)]
+def exactly(built: store.Built) -> store.Built:
+    """The same store, asked without its vector index."""
+    index = built.settings.index.model_copy(update={"exact_matches": 100_000_000})
+    settings = built.settings.model_copy(update={"index": index})
+    return store.Built(settings, built.rows, built.dim, built.queries, built.vectors)
+
+
+def recall(built: store.Built, share: str, near: Callable[[int], set[str]], count: int) -> float:
+    """Share of the exact nearest that are found, over some queries."""
+    shares = []
+    for number in range(count):
+        best = built.best(share, number, LIMIT)
+        shares.append(len(near(number) & best) / len(best))
+    return round(float(np.mean(shares)), 3)
+
+
+def same(one: Any, other: Any, queries: list[str], tool: str | None) -> float:
+    """Share of the hits of one memory that another one has too."""
+    shares = []
+    for query in queries:
+        first, second = ({hit.id for hit in m.search(query, tool=tool, limit=LIMIT)} for m in (one, other))
+        shares.append(len(first & second) / len(second) if second else float(not first))
+    return round(float(np.mean(shares)), 3)
+
+
+def embedded(built: store.Built, queries: int) -> dict[str, float]:
+    """Whole searches with what embedding the query takes on this machine; nothing without an embedder."""
+    try:
+        embedder = embedder_of(built.settings)
+    except EmbedderError as error:
+        print(f"not measured with embedding: {error}", file=sys.stderr)
+        return {}
+    memory = built.memory()
+
+    def search(number: int) -> object:
+        embedder.queries([built.queries[number]])
+        return memory.search(built.queries[number], limit=LIMIT)
+
+    found = timed(search, min(queries, len(built.queries)))
+    memory.close()
+    return {f"embedded_{name}": value for name, value in found.items()}
+
+
+@contextmanager
+def opened_peers(names: list[str], built: store.Built) -> Iterator[dict[str, Any]]:
+    """The peers that are here; what is not, is said."""
+    opened: dict[str, Any] = {}
+    try:
+        for name in names:
+            if reason := PEERS[name].why_not():
+                print(f"{name} is not measured: {reason}", file=sys.stderr)
+            else:
+                opened[name] = PEERS[name](built)
+        yield opened
+    finally:
+        for peer in opened.values():
+            peer.close()
+
+
+@contextmanager
+def home(arguments: argparse.Namespace) -> Iterator[Settings]:
+    """Settings of the home that is measured: a folder that goes away, one that stays, or a bucket."""
+    with tempfile.TemporaryDirectory() as folder:
+        if not arguments.s3:
+            yield Settings.load(home=arguments.keep or folder, namespace=store.NAMESPACE)
+            return
+        sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+        from servers.s3 import s3_home, s3_server
+
+        with s3_server() as server:
+            own = {"spool": f"{folder}/spool", "namespace": store.NAMESPACE}
+            yield s3_home(server.endpoint).model_copy(update=own)
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Build a store, or take one, and measure it."""
+    peers = [name for name in arguments.peers.split(",") if name]
+    if unknown := set(peers) - PEERS.keys():
+        raise SystemExit(f"no peer {', '.join(sorted(unknown))}: there are {', '.join(PEERS)}")
+    with home(arguments) as settings:
+        built, took = made(settings, arguments.rows, arguments.dim, arguments.queries)
+        result: dict[str, Any] = {"rows": arguments.rows, "dim": arguments.dim, **took}
+        result["filters"] = measure(built, arguments.queries, peers)
+        if arguments.embed:
+            result |= embedded(built, min(arguments.queries, 50))
+        if arguments.readers:
+            result["beside_a_writer"] = read_beside_a_writer(built, arguments.readers, arguments.seconds)
+        if not settings.is_remote:
+            files = [path for path in Path(settings.home, "store").rglob("*") if path.is_file()]
+            result["store_mb"] = round(sum(path.stat().st_size for path in files) / 1e6)
+            result["index_mb"] = round(sum(path.stat().st_size for path in files if "_indices" in path.parts) / 1e6)
+        result["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+        result |= {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "machine": platform.machine()}
+        return result
 
 
 def main() -> None:
@@ -149,11 +202,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--dim", type=int, default=384)
-    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--peers", default="", help="of lancedb,pgvector")
+    parser.add_argument("--readers", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--embed", action="store_true")
+    parser.add_argument("--s3", action="store_true")
+    parser.add_argument("--keep", default="")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        result = run(arguments.rows, arguments.dim, arguments.queries, folder)
+    os.environ.setdefault("LANCE_LOG", "error")
+    result = run(arguments)
     if arguments.json:
         print(json.dumps(result))
         return
@@ -161,7 +220,7 @@ def main() -> None:
     print(" ".join(f"{key} {value}" for key, value in result.items()))
     for share, systems in filters.items():
         for system, figures in systems.items():
-            print(f"{share:>5} {system:15}", " ".join(f"{key} {value}" for key, value in figures.items()))
+            print(f"{share:>5} {system:10}", " ".join(f"{key} {value}" for key, value in figures.items()))
 
 
 if __name__ == "__main__":

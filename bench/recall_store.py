@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hindlake import Memory
 from hindlake.memory_store.embedders import Curve
 from hindlake.memory_store.generations import Generation, store_url
 from hindlake.memory_store.lake import Lake
@@ -23,6 +24,7 @@ from hindlake.memory_store.settings import Settings
 from hindlake.memory_store.tables import Tables
 
 NAMESPACE = "bench"
+GENERATION = "g000001-bench"
 #: Share of the rows that a filter lets through → the tool that it asks for; None: no filter but those of every search.
 SHARES: dict[str, str | None] = {"100%": None, "10%": "t10", "1%": "t1", "0.1%": "t01"}
 #: Rows that are made and written at once.
@@ -146,6 +148,14 @@ class Built:
         found: dict[str, list[list[str]]] = json.loads((_beside(self.settings) / "best.json").read_text())
         return found
 
+    def memory(self) -> Memory:
+        """The memory of the store, as an agent has it; queries are embedded by what knows their vectors."""
+        from hindlake.memory_store import reader
+
+        embedder = self.embedder
+        reader.embedder_named = lambda name, settings: embedder  # type: ignore[assignment]
+        return Memory(self.settings)
+
 
 def _name(dim: int) -> str:
     return f"synthetic-{dim}"
@@ -196,11 +206,11 @@ def memories(first: int, vectors: Any, texts: Sequence[str], embedder: str) -> p
     return pa.table(arrays)
 
 
-def build(settings: Settings, rows: int, dim: int, queries: int) -> Iterator[tuple[int, Tables]]:
+def build(settings: Settings, rows: int, dim: int, queries: int) -> Iterator[int]:
     """Make the store of a home, slice by slice; yields the rows so far. The index is left to the caller."""
     lake = Lake.open(settings)
     name = _name(dim)
-    generation = Generation(1, "g000001-bench", name, dim, _EPOCH, "bench")
+    generation = Generation(1, GENERATION, name, dim, _EPOCH, "bench")
     tables = Tables.create(store_url(settings, generation.name), dim, settings)
     world, rng = World(rows, dim), np.random.default_rng(11)
     folder = _beside(settings)
@@ -209,11 +219,13 @@ def build(settings: Settings, rows: int, dim: int, queries: int) -> Iterator[tup
     chosen = set(np.random.default_rng(5).choice(rows, size=min(queries, rows), replace=False).tolist())
     sources: list[tuple[Any, str]] = []
     for first in range(0, rows, SLICE):
+        if first == 2 * SLICE:
+            tables.index()  # a merge finds keys by their index
         vectors, texts = world.slice(rng, min(SLICE, rows - first))
         tables.upsert(memories(first, vectors, texts, name))
         matrix[first : first + len(texts)] = vectors
         sources += [(vectors[n], text) for n, text in enumerate(texts) if first + n in chosen]
-        yield first + len(texts), tables
+        yield first + len(texts)
     matrix.flush()
     tables.set_folded_to(NAMESPACE, 0)
     near, said = world.asked(rng, np.stack([vector for vector, _ in sources]), [text for _, text in sources])
@@ -240,6 +252,11 @@ def exact(settings: Settings, rows: int, count: int = 10) -> None:
             scores, found = np.take_along_axis(both, top, 1), np.take_along_axis(ids, top, 1)
         best[share] = [[f"m{n:08d}" for n in row[value > -2]] for row, value in zip(found, scores, strict=True)]
     (folder / "best.json").write_text(json.dumps(best))
+
+
+def is_built(settings: Settings) -> bool:
+    """Whether a home has what `build` and `exact` leave."""
+    return (_beside(settings) / "best.json").exists()
 
 
 def opened(settings: Settings, rows: int, dim: int) -> Built:

@@ -77,9 +77,15 @@ def _wanted(table: Any, rows: int, settings: IndexSettings) -> dict[str, Any]:
 
 
 def _make(door: Door, name: str, wanted: Mapping[str, Any]) -> None:
-    present = {column: index.index_type for index in door.table(name).list_indices() for column in index.columns}
+    present = set()
+    for index in door.table(name).list_indices():
+        [column] = index.columns
+        if column in _BITMAPS and index.index_type.upper() != "BITMAP":  # an older version made it
+            door.write(name, methodcaller("drop_index", index.name))
+        else:
+            present.add(column)
     for column, config in wanted.items():
-        if column not in present or (column in _BITMAPS and present[column].upper() != "BITMAP"):
+        if column not in present:
             door.write(name, methodcaller("create_index", column, config=config, replace=True))
 
 

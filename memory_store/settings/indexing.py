@@ -15,7 +15,7 @@ class IndexSettings(Section):
     #: Above this many numbers in the vectors of a table (rows × length) they get an index
     vector_numbers: int = Field(1_000_000, ge=0)
     #: Where a filter leaves no more than this many rows, their vectors are compared one by one, index or not
-    exact_matches: int = Field(2_000, ge=0, le=100_000)
+    exact_matches: int = Field(1_000, ge=0, le=100_000)
     #: Partitions of the vector index that are looked at when every row passes; more under a filter
     probes: int = Field(20, ge=1)
     #: How many times more rows than wanted the index supplies, to be compared by their whole vectors
