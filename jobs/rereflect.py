@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -68,6 +68,8 @@ def prepare(lake: Lake, settings: Settings, clock: Clock, reflector: str) -> Pre
     nothing was reflected on yet.
     """
     mine = [one for one in branches(lake) if one.reflector == reflector]
+    if mine and usable(lake, settings, replace(find(lake, mine[-1].generation), state="ready")):
+        discard(lake, settings, mine.pop().generation)  # a purge came in between: what it took must not come back
     known = mine[-1] if mine else _begin(lake, settings, clock, reflector)
     branch = BranchLake(lake, known.branch)
     for namespace, seq in known.forked_at.items():

@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from .branch import remove_branch
+from .branch import branches, remove_branch
 from .clock import Clock
 from .embedders import embedder_named
 from .errors import EmbedderError, StoreError, UsageError
@@ -73,12 +73,14 @@ def keep_up(
     """
     report = GraceReport()
     days = timedelta(days=settings.jobs.generation_days)
+    begun = {branch.branch for branch in branches(lake)}
     for one in known(lake):
         number = one.claim.number
         if one.state in ("in use", "dropped"):
             continue
         since = one.left_at or one.claim.claimed_at
-        is_dead = one.state == "building" and not one.claim.branch and _is_dead(one.claim.builder)
+        is_begun = one.claim.branch in begun  # a re-reflection that stopped is gone on with by whoever runs it next
+        is_dead = one.state == "building" and not is_begun and _is_dead(one.claim.builder)
         if is_dead or clock.now() - since >= days:
             report.dropped.append(number)
             if not dry_run:
