@@ -56,13 +56,20 @@ def pool_of(query: str, candidates: Sequence[Candidate], cosines: Mapping[str, f
 
 
 def neighbour_legs(pool: Pool, unrelated: float, least: float, weight: Callable[[str], float]) -> list[Leg]:
-    """What a turn's neighbours add: words within one turn and within two, and how close the turns beside come."""
+    """What a turn's neighbours add: words within one turn and within two, and how close the turns beside come.
+
+    Where one alone speaks, turns are statements that answer no one: there they have no neighbours.
+    """
     rows = {id: candidate.row for id, candidate in pool.candidates.items()}
     places = {(row["namespace"], row["conversation"], row["place"]): id for id, row in rows.items()}
     far = max(_REACH.values())
+    speakers: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in rows.values():
+        speakers[row["namespace"], row["conversation"]].add(row["role"])
     beside: dict[str, list[tuple[int, str]]] = {}
     for (namespace, conversation, place), id in places.items():
-        seats = ((abs(step), places.get((namespace, conversation, place + step))) for step in range(-far, far + 1))
+        reach = far if len(speakers[namespace, conversation]) > 1 else 0
+        seats = ((abs(step), places.get((namespace, conversation, place + step))) for step in range(-reach, reach + 1))
         beside[id] = [(steps, other) for steps, other in seats if other is not None]
     legs = []
     for name, reach in _REACH.items():

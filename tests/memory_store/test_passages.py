@@ -17,9 +17,11 @@ from hindlake.memory_store.inbox import write_user_act
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.log import settle
 from hindlake.memory_store.passage_fold import fold_passages
+from hindlake.memory_store.passage_legs import neighbour_legs, pool_of
 from hindlake.memory_store.passages import episode_id, passages_of, text_to_embed
 from hindlake.memory_store.predicates import Filter
-from hindlake.memory_store.tables import PASSAGES, Tables
+from hindlake.memory_store.tables import PASSAGES, Candidate, Tables
+from hindlake.memory_store.terms import words
 from hindlake.memory_store.traces import write_events
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -226,3 +228,20 @@ def test_long_answers_and_tool_results_have_no_vector() -> None:
     assert row("user", "x" * 1000) == "x" * 480
     assert row("agent", "x" * 480) == "x" * 480
     assert row("agent", "x" * 481) == "" == row("tool", "x")
+
+
+@pytest.mark.parametrize(("answerer", "has_neighbours"), [("agent", True), ("user", False)])
+def test_turns_have_neighbours_where_more_than_one_speaks(answerer: str, has_neighbours: bool) -> None:
+    said = [("user", "when did the ferry leave"), (answerer, "at nine"), ("user", "the goat is brown")]
+    turns = [
+        Candidate(
+            f"t{place}",
+            1.0,
+            {"namespace": "a", "conversation": "c", "place": place, "role": role, "words": words(text)},
+        )
+        for place, (role, text) in enumerate(said)
+    ]
+    legs = neighbour_legs(pool_of("ferry", turns, {"t0": 0.9}), 0.7, 0.02, lambda _: 1.0)
+    found = {leg.name: {one.id for one in leg.found} for leg in legs}
+    near, around = ({"t0", "t1"}, {"t0", "t1", "t2"}) if has_neighbours else ({"t0"}, {"t0"})
+    assert found == {"near": near, "around": around, "beside": {"t1"} if has_neighbours else set()}
