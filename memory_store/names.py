@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Literal
 
 from .terms import normal
@@ -34,6 +35,7 @@ _CODE = re.compile(r"[/\\@#_=<>{}]|://|\w\.\w|[a-z][A-Z]")
 _LONG = 8
 
 
+@lru_cache(maxsize=1 << 16)
 def name_key(name: str) -> str:
     """A name as it is compared: one width, one case, single spaces, none beside Chinese; without quotes around it,
     and without an honorific that stands before or after a full name.

@@ -184,8 +184,10 @@ def _second(
     rows = mentions(_names(middles, known))
     scopes = _scopes(near, start, set(middles), known)
     found = dict(first)
+    keys = [_mentioned(row, known) for row in rows]
     for middle in middles:
-        own = [row for row in rows if _may_follow(row, scopes[middle])]
+        near_it = [row for row, names in zip(rows, keys, strict=True) if middle in names]
+        own = [row for row in near_it if _may_follow(row, scopes[middle])]
         for key, one in _step(own, {middle}, known, frozenset((*start, *first))).items():
             closeness = round(one.closeness * first[middle].closeness, 6)
             if key not in found or closeness > found[key].closeness:
@@ -197,13 +199,18 @@ def _scopes(rows: Iterable[Row], start: set[str], middles: set[str], known: Clas
     """Whose memories mention what was named and each middle together."""
     scopes: dict[str, set[str]] = defaultdict(set)
     for row in rows:
-        keys = {known.key(name) for name in row["entities"] or ()}
-        said = (row["subject"], row["value"]), (row["tool"], row["error_code"])
-        keys |= {known.key(name) for pair in said if all(pair) for name in pair}
+        keys = _mentioned(row, known)
         if keys & start:
             for key in keys & middles:
                 scopes[key].add(row["subject"] or "")
     return scopes
+
+
+def _mentioned(row: Row, known: Classes) -> set[str]:
+    """What a memory brings together, as keys."""
+    said = (row["subject"], row["value"]), (row["tool"], row["error_code"])
+    names = [*(row["entities"] or ()), *(name for pair in said if all(pair) for name in pair)]
+    return {known.key(name) for name in names}
 
 
 def _may_follow(row: Row, scopes: set[str]) -> bool:
