@@ -151,6 +151,7 @@ def test_what_another_reflector_says_is_seen_by_nobody_until_it_is_adopted_then_
     assert live(told(settings)) == live(before)
 
 
+@pytest.mark.slow
 def test_what_users_and_jobs_do_meanwhile_holds_in_both(settings: Settings) -> None:
     lake = Lake.open(settings)
     prepared = again(settings, Louder())
@@ -174,6 +175,7 @@ def test_what_users_and_jobs_do_meanwhile_holds_in_both(settings: Settings) -> N
     assert lost.text not in now
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_gone_on_with_and_gives_the_same(settings: Settings, tmp_path: Path) -> None:
     other = Settings.load(home=str(tmp_path / "other"), embedder="wordllama")
     shutil.copytree(settings.home, other.home)
