@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 from ..memory_store.errors import BudgetExceeded
@@ -166,6 +166,12 @@ class Budget:
         with self._changed:
             self._aside_tokens += tokens
             self._aside_cost += cost
+
+    def add(self, usage: Usage) -> None:
+        """Count what others have used of this budget, by a `share` of it."""
+        with self._changed:
+            for name, value in asdict(usage).items():
+                setattr(self, name, getattr(self, name) + value)
 
     def learn(self, ratio: float) -> None:
         """Raise forecasts to what a model was seen to count."""

@@ -20,6 +20,7 @@ from .budget import Budget, Forecast, Usage, estimate_tokens
 from .candidates import Candidate, Kind, Reflection, Refusal, TraceGroup
 from .kept_door import KeptDoor
 from .model import ModelDoor
+from .pair_judge import ModelJudge
 from .prompt_files import load_prompt, newest, packaged_prompts
 from .questions import Message, Question, Unanswered
 from .reading import Lost, flat_schema
@@ -114,6 +115,10 @@ class ModelReflector:
     def desk(self, lake: Lake, namespace: str, run_id: str, clock: Clock) -> BatchDesk:
         """Where the batches of a namespace are sent and collected."""
         return BatchDesk(lake, namespace, self._door, run_id, clock)
+
+    def pair_judge(self, namespace: str) -> ModelJudge:
+        """What judges pairs of memories of a namespace, by the same model and from the same budget."""
+        return ModelJudge(self._door, namespace)
 
     def reflect(self, group: TraceGroup) -> Reflection:
         """Lessons and statements of the fresh traces of a group, each compared with a run that ended otherwise.

@@ -10,6 +10,7 @@ from ..memory_store.lake import Lake
 from .batch_desk import BatchDesk
 from .budget import Budget, Forecast, Usage
 from .candidates import Reflector, TraceGroup
+from .pair_judge import ModelJudge
 
 
 @runtime_checkable
@@ -41,4 +42,8 @@ class PaidReflector(Reflector, Protocol):
 
     def desk(self, lake: Lake, namespace: str, run_id: str, clock: Clock) -> BatchDesk:
         """Where the batches of a namespace are sent and collected."""
+        ...
+
+    def pair_judge(self, namespace: str) -> ModelJudge:
+        """What judges pairs of memories of a namespace, by the same model and from the same budget."""
         ...

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from ..memory_store.errors import BudgetExceeded
+from ..memory_store.errors import BudgetExceeded, ModelError
+from .budget import Usage
 from .model import ModelDoor
 from .pairs import Pair, PairType, Verdict
 from .prompt_files import load_prompt
 from .questions import Message, Unanswered
 from .reading import ReplyModel
 from .rendering import fenced, neutral, one_line
+
+if TYPE_CHECKING:
+    from .paid import PaidReflector
 
 #: The version of the prompt that is used.
 PROMPT = "pairs.v1"
@@ -73,6 +78,46 @@ class ModelJudge:
             if 1 <= said.pair <= len(pairs) and found[said.pair - 1] is None:
                 found[said.pair - 1] = _verdict(said)
         return found
+
+
+class RunJudge:
+    """The judge of a run whose model is for something else, within the budget of that run. What the model does not
+    judge, because it fails or because the budget has nothing left, the rule decides; the run goes on.
+    """
+
+    def __init__(self, reflector: PaidReflector, namespace: str) -> None:
+        """`reflector` is what the run asks the model by: with one of `kept_only`, no one is asked."""
+        #: Whose model and budget are used; another one may be put in its place between two calls
+        self.reflector = reflector
+        self._namespace = namespace
+        self._is_down = False
+        self._used = Usage()
+        self._counts: Counter[str] = Counter()
+
+    def judge(self, pairs: Sequence[Pair]) -> list[Verdict | None]:
+        """One verdict a pair; None where there is none. An endpoint that is down is not asked again. Never raises
+        `ModelError`.
+        """
+        verdicts: list[Verdict | None] = []
+        before = self.reflector.usage
+        judge = self.reflector.pair_judge(self._namespace)
+        for start in range(0, len(pairs), BATCH):
+            some = pairs[start : start + BATCH]
+            try:
+                verdicts += [None] * len(some) if self._is_down else judge.judge(some)
+            except ModelError:
+                self._is_down = True
+                verdicts += [None] * len(some)
+        self._used += self.reflector.usage - before
+        unjudged = verdicts.count(None)
+        self._counts.update(judged=len(verdicts) - unjudged, unjudged=unjudged)
+        return verdicts
+
+    def taken(self) -> tuple[Usage, Counter[str]]:
+        """What was used since the last time, and how many pairs were judged and left unjudged."""
+        taken = self._used, self._counts
+        self._used, self._counts = Usage(), Counter()
+        return taken
 
 
 def _shown(number: int, pair: Pair) -> str:

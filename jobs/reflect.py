@@ -28,6 +28,7 @@ from .batch_desk import BatchDesk, keys_out
 from .budget import Forecast, Usage
 from .candidates import Reflector
 from .paid import PaidReflector
+from .pair_judge import RunJudge
 from .plan import GroupPlan, plan, shards
 from .propose import Proposer
 from .questions import Question
@@ -39,7 +40,7 @@ from .shards import Engine, choose_engine, map_shards
 COUNTS = (
     "traces", "reflected", "skipped", "failed", "candidates", "added", "merged", "superseded", "known", "refused",
     "superseding", "episodes", "pending", "activated", "pending_merged", "pending_superseded", "unsettled", "waiting",
-    "calls", "failed_calls", "repeated_calls", "asked", "collected",
+    "calls", "failed_calls", "repeated_calls", "asked", "collected", "judged", "unjudged",
 )  # fmt: skip
 
 
@@ -51,8 +52,10 @@ class ReflectReport:
     candidates = added + merged + superseded + known, and refused are those that were proposed and not kept
     pending = activated + pending_merged + pending_superseded, but for what is still unsettled
 
-    Traces wait for answers that come with a batch. Calls are those to the model, failed and repeated ones among them,
-    and those of the batches that were collected; asked are the questions sent in batches.
+    Judged are pairs of memories that the model compared, unjudged those left to the rule though it might have been
+    asked: it failed, or the budget had nothing left. Traces wait for answers that come with a batch. Calls are those
+    to the model, failed and repeated ones among them, and those of the batches that were collected; asked are the
+    questions sent in batches.
     """
 
     run_id: str
@@ -203,6 +206,10 @@ class _Run:
         self.desk = desk
         #: The traces to reflect on again; None: those that were not yet
         self.among: Set[str] | None = None
+        #: What judges pairs that no guard decides; None where no model is asked
+        self.judge: RunJudge | None = None
+        #: Whether workers have shares of the budget, so that this process can't see what they spend
+        self.is_shared = False
         #: Why the model could not be asked at all
         self.failure = ""
 
@@ -216,7 +223,9 @@ class _Run:
         generation = ensure(self.lake, self.settings, self.clock)
         embedder = embedder_named(generation.embedder, self.settings)
         tables = open_tables(self.settings, generation)
-        proposer = Proposer(self.lake, tables, embedder, self.namespace, self.report.run_id, self.clock)
+        reflector = self._prepared(dry_run, ask)
+        self.judge = RunJudge(reflector, self.namespace) if isinstance(reflector, PaidReflector) else None
+        proposer = Proposer(self.lake, tables, embedder, self.namespace, self.report.run_id, self.clock, self.judge)
         proposer.catch_up()
         now = self.clock.now()
         self.record.counts = dict.fromkeys(COUNTS, 0)
@@ -227,7 +236,6 @@ class _Run:
         self.record.read_to = proposer.read_to
         if not dry_run:
             runs.write_run(self.lake, self.record)
-        reflector = self._prepared(dry_run, ask)
         if isinstance(reflector, PaidReflector):
             self._forecast(reflector, groups, embedder.name, announce)
         waiting: list[Row] = pending
@@ -260,9 +268,16 @@ class _Run:
         self.failure = self.failure or result.failure
         counts = Counter(result.counts)
         counts.update(outcome.counts)
+        usage = result.usage
+        if self.judge is not None:
+            used, judged = self.judge.taken()
+            usage += used
+            counts.update(judged)
+        if self.is_shared and isinstance(self.reflector, PaidReflector):
+            self.reflector.budget.add(usage)
         self.report.decisions += outcome.rows
         self.report.counts.update(counts)
-        self._use(result.usage)
+        self._use(usage)
         if dry_run:
             return
         self._write("reflections", result.reflections)
@@ -355,8 +370,10 @@ class _Run:
         self.report.engine = engine
         tasks = self._tasks(reflector, groups, embedder)
         if engine == "ray" and tasks and reflector is self.reflector:
-            # Workers can't see what the others spend, so each has its share of the ceiling.
-            share = reflector.share(len(tasks))
+            # Workers can't see what the others spend, so each has its share of the ceiling, and so has the judge.
+            share = reflector.share(len(tasks) + (self.judge is not None))
+            if self.judge is not None and isinstance(share, PaidReflector):
+                self.judge.reflector, self.is_shared = share, True
             tasks = [replace(task, reflector=share) for task in tasks]
         done = 0
         progress(0, total)

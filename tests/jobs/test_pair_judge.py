@@ -5,12 +5,21 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from hindlake.jobs.budget import Budget
+import pytest
+
+from hindlake.jobs.budget import Budget, Usage
 from hindlake.jobs.model import ModelDoor
-from hindlake.jobs.pair_judge import BATCH, ModelJudge
+from hindlake.jobs.model_reflector import ModelReflector
+from hindlake.jobs.pair_judge import BATCH, ModelJudge, RunJudge
 from hindlake.jobs.pairs import Pair, type_pairs
-from hindlake.jobs.scripted_model import ScriptedModel, body, say
-from hindlake.memory_store.settings import ModelSettings
+from hindlake.jobs.reflect import ReflectReport, reflect
+from hindlake.jobs.scripted_model import ScriptedModel, Turn, body, say, status
+from hindlake.memory_store.calibration import Fit, keep
+from hindlake.memory_store.clock import ManualClock
+from hindlake.memory_store.embedders import embedder_of
+from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.settings import ModelSettings, Settings
+from hindlake.sdk.memory import Memory
 
 EARLY, LATE = datetime(2026, 1, 10, tzinfo=UTC), datetime(2026, 1, 15, tzinfo=UTC)
 
@@ -76,3 +85,97 @@ def test_without_budget_the_rule_decides_what_is_left() -> None:
         judge = judge_of(model, Budget(tokens=1))
         assert judge.judge([OPEN] * (BATCH + 1)) == [None] * (BATCH + 1)
         assert model.requests == []
+
+
+NOTES = ("The deploy needs a tag", "A tag has to be set for deploys")
+
+
+@pytest.fixture
+def noted(settings: Settings) -> Settings:
+    """A home with two notes that wait; whatever their vectors, they are about one thing."""
+    settings = settings.model_copy(update={"embedder": "wordllama"})
+    clock = ManualClock(LATE)
+    fit = Fit(((-1.0, 0.5), (1.0, 0.51)), ((-1.0, 0.97), (1.0, 0.98)))
+    keep(Lake.open(settings), embedder_of(settings).name, {"en": fit}, clock.now())
+    with Memory(settings, clock=clock) as memory:
+        for text in NOTES:
+            memory.remember(text, subject="u1")
+    return settings
+
+
+def reflected(noted: Settings, model: ScriptedModel, **chosen: Any) -> tuple[ReflectReport, ModelReflector]:
+    endpoint = ModelSettings(base_url=model.url, calls="off", timeout_seconds=5, retries=1, **chosen)
+    settings = noted.model_copy(update={"model": endpoint})
+    reflector = ModelReflector(settings, pause=0.001)
+    report = reflect(Lake.open(settings), settings, ManualClock(LATE), reflector, version="test", engine="loop")
+    return report, reflector
+
+
+def test_what_a_run_of_reflect_finds_waiting_is_judged_and_paid_for(noted: Settings) -> None:
+    with ScriptedModel([verdicts({"pair": 1, "type": "same", "reason": "one rule"})]) as model:
+        report, reflector = reflected(noted, model)
+        assert len(model.requests) == 1
+    counts = report.counts
+    assert (counts["pending"], counts["activated"], counts["pending_merged"]) == (2, 1, 1)
+    assert (counts["judged"], counts["unjudged"], counts["calls"]) == (1, 0, 1)
+    assert report.input_tokens + report.output_tokens == reflector.budget.tokens > 0
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        pytest.param([status(500)] * 9, id="it fails"),
+        pytest.param([status(401)] * 9, id="it refuses the key"),
+        pytest.param([body("no json")] * 9, id="no JSON"),
+        pytest.param([say("I would rather not.")] * 9, id="other words"),
+        pytest.param([say({"verdicts": [{"pair": 9, "type": "same"}]})] * 9, id="no such pair"),
+        pytest.param([say({"verdicts": [{"pair": 1, "type": "twins"}]})] * 9, id="no such type"),
+    ],
+)
+def test_what_the_model_does_not_judge_stands_and_the_run_goes_on(noted: Settings, turns: list[Turn]) -> None:
+    with ScriptedModel(turns) as model:
+        report, _ = reflected(noted, model)
+    assert (report.counts["pending"], report.counts["activated"]) == (2, 2)
+    assert (report.counts["judged"], report.counts["unjudged"]) == (0, 1)
+
+
+def test_without_budget_nothing_is_asked_and_all_stands(noted: Settings) -> None:
+    with ScriptedModel([verdicts({"pair": 1, "type": "same"})]) as model:
+        report, reflector = reflected(noted, model, budget_tokens=10)
+        assert model.requests == []
+    assert (report.counts["activated"], report.counts["unjudged"], reflector.budget.tokens) == (2, 1, 0)
+
+
+def test_a_dry_run_and_the_batch_mode_ask_no_one(noted: Settings) -> None:
+    with ScriptedModel([verdicts({"pair": 1, "type": "same"})]) as model:
+        endpoint = ModelSettings(base_url=model.url, calls="off", timeout_seconds=5)
+        settings = noted.model_copy(update={"model": endpoint})
+        lake, clock = Lake.open(settings), ManualClock(LATE)
+        report = reflect(lake, settings, clock, ModelReflector(settings), version="test", engine="loop", dry_run=True)
+        assert report.counts["unjudged"] == 1
+        batched = settings.model_copy(update={"model": endpoint.model_copy(update={"mode": "batch"})})
+        report = reflect(lake, batched, clock, ModelReflector(batched), version="test", engine="loop")
+        assert report.counts["activated"] == 2
+        assert model.calls == []
+
+
+def test_a_judge_stays_below_its_share_of_the_ceiling_and_a_dead_endpoint_is_asked_once(settings: Settings) -> None:
+    every = verdicts(*({"pair": number + 1, "type": "distinct"} for number in range(BATCH)))
+    with ScriptedModel(lambda request: every) as model:
+        endpoint = ModelSettings(base_url=model.url, calls="off", timeout_seconds=5, budget_tokens=20_000)
+        share = ModelReflector(settings.model_copy(update={"model": endpoint}), pause=0.001).share(2)
+        judge = RunJudge(share, "default")
+        open_pairs = [pair(f"The deploy needs a tag {name}", OPEN.second["text"]) for name in "abcdefghijklmnopq" * 8]
+        said = judge.judge(open_pairs)
+        used, counts = judge.taken()
+        assert 0 < used.input_tokens + used.output_tokens <= 10_000
+        assert counts == {"judged": len(said) - said.count(None), "unjudged": said.count(None)}
+        assert counts["judged"] and counts["unjudged"]
+        assert judge.taken() == (Usage(), {})
+    before = share.usage
+    judge = RunJudge(share.kept_only(), "nowhere")
+    assert judge.judge([OPEN]) == [None]
+    gone = ModelReflector(settings.model_copy(update={"model": endpoint.model_copy(update={"retries": 0})}))
+    judge = RunJudge(gone, "default")
+    assert judge.judge([OPEN] * (BATCH + 1)) == [None] * (BATCH + 1)
+    assert (gone.usage.calls, share.usage) == (1, before)
