@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from hindlake.cli.doctor import CHECKS, DEEP
-from hindlake.cli.examining import place
+from hindlake.cli.examining import place, stored
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.lake import Lake
 from hindlake.memory_store.leases import Holder
@@ -59,7 +59,9 @@ def settings(settings: Settings) -> Settings:
     return Settings.load(home=settings.home, embedder="wordllama")
 
 
-def test_a_home_that_is_well_has_nothing_wrong(doctor: Doctor, shell: Shell, settings: Settings, tmp_path: Path) -> None:
+def test_a_home_that_is_well_has_nothing_wrong(
+    doctor: Doctor, shell: Shell, settings: Settings, tmp_path: Path
+) -> None:
     remember(settings, "the lift is out of order")
     shell("run", "nightly")
     shell("backup", "create", "--to", str(tmp_path / "backups"))
@@ -122,6 +124,18 @@ def free_port() -> int:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]
         return port
+
+
+def test_rows_that_wait_for_an_index_are_told(
+    doctor: Doctor, settings: Settings, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(settings, "the lift is out of order")
+    shell("rebuild")
+    remember(settings, "the roof is new", "the lamp flickers")
+    with Memory(settings) as memory:
+        memory._settle()
+    monkeypatch.setattr(stored, "_UNINDEXED", 1)
+    assert "2 rows of memories" in doctor()["index-behind"]["says"]
 
 
 def test_endpoints_that_are_silent_unknown_or_refuse_are_told_apart(

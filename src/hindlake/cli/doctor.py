@@ -18,7 +18,7 @@ from .session import HomeOption, JsonOption, NamespaceOption, Session
 CHECKS: tuple[Check, ...] = (
     place.home, place.disk, place.spool, place.clocks,
     endpoints.store, endpoints.model, endpoints.reranker,
-    stored.generation, stored.vectors, stored.files,
+    stored.generation, stored.vectors, stored.indexes, stored.files,
     working.runs, working.leases, working.schedule, working.backups,
     recalled.namespace, recalled.hidden, recalled.filters, recalled.floors, recalled.growth,
 )  # fmt: skip

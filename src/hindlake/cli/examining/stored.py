@@ -17,6 +17,8 @@ from .finding import Finding, Patient
 
 #: Rows of the log that a store may be behind before searches grow slow: they are read anew by each process.
 _BEHIND = 2_000
+#: Rows that may wait for an index before searches grow slow.
+_UNINDEXED = 20_000
 #: Files of the inbox, and of one day of traces, that are many.
 _MANY = 500
 
@@ -81,6 +83,22 @@ def vectors(patient: Patient) -> Iterator[Finding]:
             f"{missing} of {rows.num_rows} memories have no vector and are found by their words alone",
             "run `hindlake rebuild` once the embedder can be reached; `hindlake explain ID` says why one has none",
         )  # fmt: skip
+
+
+def indexes(patient: Patient) -> Iterator[Finding]:
+    """Whether the indexes have taken in what is there."""
+    try:
+        tables = open_tables(patient.settings, current(patient.lake))
+    except NoGeneration:
+        return
+    for table, found in tables.coverage().items():
+        behind = max(found, key=lambda one: one.waiting, default=None)
+        if behind is not None and behind.waiting > _UNINDEXED:
+            yield Finding(
+                "index-behind", "doubtful",
+                f"{behind.waiting} rows of {table} are not in the index of {behind.column}: searches look at each",
+                "run `hindlake run nightly`, which lets indexes catch up",
+            )  # fmt: skip
 
 
 def files(patient: Patient) -> Iterator[Finding]:
