@@ -65,7 +65,13 @@ class Request:
 
 
 def ask_for_reflection(lake: Lake, namespace: str, clock: Clock) -> str:
-    """Ask that the traces of a namespace be reflected on, and return the id of the request. It is in the lake then."""
+    """Ask that the traces of a namespace be reflected on, and return the id of the request. It is in the lake then.
+
+    Where a request waits already, its id is returned: the run that takes it up does what this one asks.
+    """
+    for waiting, names in _marks(lake, namespace).items():
+        if names == {""}:
+            return waiting
     id = sortable_id()
     lake.put(_path(namespace, id), msgspec.json.encode(_Mark(clock.now())))
     return id

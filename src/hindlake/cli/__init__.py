@@ -19,6 +19,7 @@ from . import (
     explain,
     generations,
     ingest,
+    mcp,
     migrate,
     names,
     prompts,
@@ -96,6 +97,7 @@ for _room in (
     eval_recall,
     eval_dedup,
     calibrate,
+    mcp,
     demo,
 ):
     _room.register(app)
