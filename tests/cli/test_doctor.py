@@ -135,7 +135,7 @@ def test_rows_that_wait_for_an_index_are_told(
     with Memory(settings) as memory:
         memory._settle()
     monkeypatch.setattr(stored, "_UNINDEXED", 1)
-    assert "2 rows of memories" in doctor()["index-behind"]["says"]
+    assert "3 rows of memories" in doctor()["index-behind"]["says"]
 
 
 def test_endpoints_that_are_silent_unknown_or_refuse_are_told_apart(
