@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..memory_store.conditions import TESTED, All, Condition, Either, Not, where
+from ..memory_store.conditions import TESTED, All, Condition, Either, Is, Not
 from ..memory_store.errors import UsageError
 from ..memory_store.moments import moment_of
 from .session import AsOfOption, HomeOption, JsonOption, NamespaceOption, Session
@@ -130,4 +130,4 @@ def _test(item: str) -> Condition:
     name = _SINGULAR.get(name, name)
     if not equals or name not in TESTED:
         raise UsageError(f"{item!r}: write NAME=VALUE, where NAME is one of {', '.join(TESTED)}")
-    return where(**{name: value})
+    return Is(name, (value,))
