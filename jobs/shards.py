@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from ..memory_store.errors import MissingExtra
+from ..memory_store.errors import HindlakeError, MissingExtra
 from ..memory_store.settings import Settings
 
 Engine = Literal["auto", "loop", "ray"]
@@ -85,8 +85,22 @@ def _on_ray(
             door.shutdown()
 
 
+class _Starting:
+    """What Ray raises when it can't start, which is anything, becomes an error that names the way out."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            raise HindlakeError(
+                f"Ray could not be started or reached ({error}): run it again when the machine is less busy, check "
+                "HINDLAKE_RAY_ADDRESS, or work without Ray (--loop)"
+            ) from error
+
+
 def _start(ray: Any, settings: Settings) -> None:
-    with warnings.catch_warnings():
+    with _Starting(), warnings.catch_warnings():
         # Ray's own processes are forked and replaced at once; LanceDB warns of those that go on.
         warnings.filterwarnings("ignore", message="lancedb fork support")
         _init(ray, settings)
