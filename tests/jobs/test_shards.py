@@ -18,7 +18,7 @@ class _Busy:
 
 
 def test_ray_that_does_not_start_is_an_error_that_names_the_way_out(settings: Settings) -> None:
-    with pytest.raises(HindlakeError, match="timed out during startup.*--loop"):
+    with pytest.raises(HindlakeError, match=r"timed out during startup.*--loop"):
         _start(_Busy(), settings)
 
 
