@@ -111,6 +111,11 @@ def test_search_and_explain_lead_from_a_question_to_the_events_behind_the_answer
     }  # fmt: skip
     assert keys <= hits[0].keys()
     assert (hits[0]["kind"], hits[0]["tool"], hits[0]["state"]) == ("experience", "book_room", "active")
+    conditions = ("--any", "tool=book_room", "--any", "error-code=E0", "--all", "kind=experience", "--json")
+    some = learned("search", "voucher and points", *conditions).json["hits"]
+    assert some[0]["id"] == hits[0]["id"] and {hit["tool"] for hit in some} == {"book_room"}
+    without = learned("search", "voucher and points", "--not", "tool=book_room", "--json").json["hits"]
+    assert hits[0]["id"] not in {hit["id"] for hit in without}
     value = learned("explain", hits[0]["id"], "--json").json
     assert any("voucher cannot be combined" in item["quote"] for item in value["evidence"])
     assert value["run"]["job"] == "reflect"
@@ -164,6 +169,8 @@ def test_with_json_only_one_object_is_on_standard_output(learned: Shell) -> None
         ("status", "--nonsense"),
         ("search", "x", "--limit", "0"),
         ("search", "x", "--kind", "opinion"),
+        ("search", "x", "--not", "nothing=1"),
+        ("search", "x", "--any", "tool"),
         ("remember", ""),
         ("remember", "x", "--importance", "7"),
         ("explain", "no-such-id"),
