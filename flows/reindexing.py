@@ -1,4 +1,4 @@
-"""The steps of the flow `reindex` as plain functions: what the command line runs at once and Prefect runs on request."""
+"""The flow `reindex` as a plain function: what the command line runs at once and Prefect runs on request."""
 
 from __future__ import annotations
 
