@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..jobs.aliases import aliases
 from ..jobs.collect import collect
@@ -40,7 +39,8 @@ from .pipeline import run_purge_sweep
 #: Last, what was purged before is looked for once more.
 NIGHTLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "promote", "aliases", "generations", "sweep")
 #: Once a week what belongs together is composed as well, after what is said twice was joined.
-WEEKLY = ("settle", "resolve", "credit", "decay", "cool", "dedup", "merge", "promote", "aliases", "generations", "sweep")
+_JOINED = NIGHTLY.index("dedup") + 1
+WEEKLY = (*NIGHTLY[:_JOINED], "merge", *NIGHTLY[_JOINED:])
 
 #: Steps that two runs may do at once: they cost nothing and decide nothing.
 _SHARED = ("settle", "generations", "sweep")
@@ -86,169 +86,69 @@ class MaintenanceReport:
         return {"steps": [step.summary() for step in self.steps], "failed": self.failed}
 
 
-class Step(Protocol):
-    """A job as the command line and the flows call it."""
+@dataclass(frozen=True)
+class _Call:
+    """How a step is run."""
 
-    def __call__(
-        self,
-        settings: Settings,
-        clock: Clock,
-        *,
-        version: str,
-        namespaces: Sequence[str] | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> DecideReport:
-        """Run it once over the namespaces named, or over all."""
-        ...
+    lake: Lake
+    settings: Settings
+    clock: Clock
+    version: str
+    namespaces: Sequence[str] | None
+    reflector: Name
+    engine: Engine
+    dry_run: bool
+    progress: Progress | None
+
+    def decides(self, job: Callable[..., DecideReport], **more: Any) -> DecideReport:
+        """Run a job that decides."""
+        return job(
+            self.lake, self.settings, self.clock, version=self.version, namespaces=self.namespaces,
+            dry_run=self.dry_run, **more,
+        )  # fmt: skip
+
+    def compares(self, job: Callable[..., DecideReport], **more: Any) -> DecideReport:
+        """Run a job that compares memories, and may ask a model about pairs that no rule decides."""
+        judges = pair_judges(self.settings, self.reflector, ask=not self.dry_run)
+        return self.decides(job, judges=judges, holds_many=holds_many, progress=self.progress, **more)
 
 
-def run_dedup(
-    settings: Settings,
-    clock: Clock,
-    *,
-    version: str,
-    namespaces: Sequence[str] | None = None,
-    reflector: Name = "auto",
-    engine: Engine = "auto",
-    dry_run: bool = False,
-    progress: Progress | None = None,
-) -> DecideReport:
-    """Join what is said twice, in the namespaces named, or in all. `reflector`: whether a model judges, as there."""
-    return dedup(
-        Lake.open(settings), settings, clock, version=version, namespaces=namespaces,
-        judges=pair_judges(settings, reflector, ask=not dry_run), holds_many=holds_many, engine=engine, dry_run=dry_run,
-        progress=progress,
+def _settle(call: _Call) -> DecideReport:
+    collect(call.lake, call.settings, call.clock)
+    return settle_and_fold(
+        call.lake, call.settings, call.clock, namespaces=call.namespaces, progress=call.progress
     )  # fmt: skip
 
 
-def run_merge(
-    settings: Settings,
-    clock: Clock,
-    *,
-    version: str,
-    namespaces: Sequence[str] | None = None,
-    reflector: Name = "auto",
-    engine: Engine = "auto",
-    dry_run: bool = False,
-    progress: Progress | None = None,
-) -> DecideReport:
-    """Compose what complements each other, in the namespaces named, or in all. `reflector` as in `run_dedup`."""
-    return merge(
-        Lake.open(settings), settings, clock, version=version, namespaces=namespaces,
-        judges=pair_judges(settings, reflector, ask=not dry_run), holds_many=holds_many, engine=engine, dry_run=dry_run,
-        progress=progress,
-    )  # fmt: skip
-
-
-def run_resolve(
-    settings: Settings,
-    clock: Clock,
-    *,
-    version: str,
-    namespaces: Sequence[str] | None = None,
-    reflector: Name = "auto",
-    dry_run: bool = False,
-    progress: Progress | None = None,
-) -> DecideReport:
-    """Compare what is pending with what is there, in the namespaces named, or in all. `reflector` as in `run_dedup`."""
-    return resolve_pending(
-        Lake.open(settings), settings, clock, version=version, namespaces=namespaces,
-        judges=pair_judges(settings, reflector, ask=not dry_run), holds_many=holds_many,
-        dry_run=dry_run, progress=progress,
-    )  # fmt: skip
-
-
-def run_promote(
-    settings: Settings,
-    clock: Clock,
-    *,
-    version: str,
-    namespaces: Sequence[str] | None = None,
-    dry_run: bool = False,
-    progress: Progress | None = None,
-) -> DecideReport:
-    """Raise what enough traces confirm, in the namespaces named, or in all."""
-    return promote(Lake.open(settings), settings, clock, version=version, namespaces=namespaces, dry_run=dry_run)
-
-
-def _settle(
-    settings: Settings,
-    clock: Clock,
-    *,
-    version: str,
-    namespaces: Sequence[str] | None = None,
-    dry_run: bool = False,
-    progress: Progress | None = None,
-) -> DecideReport:
-    collect(Lake.open(settings), settings, clock)
-    return settle_and_fold(Lake.open(settings), settings, clock, namespaces=namespaces, progress=progress)
-
-
-def _generations(
-    settings: Settings,
-    clock: Clock,
-    *,
-    version: str,
-    namespaces: Sequence[str] | None = None,
-    dry_run: bool = False,
-    progress: Progress | None = None,
-) -> DecideReport:
+def _generations(call: _Call) -> DecideReport:
     """Fold the generations that readers left lately, and drop the others: of all namespaces, since they hold all."""
-    done = keep_up(Lake.open(settings), settings, clock, dry_run=dry_run)
+    done = keep_up(call.lake, call.settings, call.clock, dry_run=call.dry_run)
     counts = Counter(folded=len(done.folded), dropped=len(done.dropped), failed=len(done.failed))
     return DecideReport("", "generations", counts=+counts)
 
 
-def _sweep(
-    settings: Settings,
-    clock: Clock,
-    *,
-    version: str,
-    namespaces: Sequence[str] | None = None,
-    dry_run: bool = False,
-    progress: Progress | None = None,
-) -> DecideReport:
+def _sweep(call: _Call) -> DecideReport:
     """Finish the purges whose last sweep is due; it decides nothing, so that a dry run of it is nothing."""
     report = DecideReport("", "sweep")
-    if not dry_run:
-        for receipt in run_purge_sweep(settings, clock, namespaces=namespaces):
+    if not call.dry_run:
+        for receipt in run_purge_sweep(call.settings, call.clock, namespaces=call.namespaces):
             report.counts["swept" if receipt.sweep_due is None else "unfinished"] += 1
     return report
 
 
-def _plain(job: Callable[..., DecideReport]) -> Step:
-    """A job that has no progress to tell of and asks no model."""
-
-    def step(
-        settings: Settings,
-        clock: Clock,
-        *,
-        version: str,
-        namespaces: Sequence[str] | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> DecideReport:
-        return job(Lake.open(settings), settings, clock, version=version, namespaces=namespaces, dry_run=dry_run)
-
-    return step
-
-
-def _step(name: str, reflector: Name, engine: Engine) -> Step:
-    steps: dict[str, Step] = {
-        "settle": _settle,
-        "resolve": partial(run_resolve, reflector=reflector),
-        "credit": _plain(credit),
-        "decay": _plain(decay),
-        "cool": _plain(cool),
-        "dedup": partial(run_dedup, reflector=reflector, engine=engine),
-        "merge": partial(run_merge, reflector=reflector, engine=engine),
-        "promote": run_promote,
-        "aliases": _plain(aliases),
-        "generations": _generations,
-        "sweep": _sweep,
-    }
-    return steps[name]
+_STEPS: dict[str, Callable[[_Call], DecideReport]] = {
+    "settle": _settle,
+    "resolve": lambda call: call.compares(resolve_pending),
+    "credit": lambda call: call.decides(credit),
+    "decay": lambda call: call.decides(decay),
+    "cool": lambda call: call.decides(cool),
+    "dedup": lambda call: call.compares(dedup, engine=call.engine),
+    "merge": lambda call: call.compares(merge, engine=call.engine),
+    "promote": lambda call: call.decides(promote),
+    "aliases": lambda call: call.decides(aliases),
+    "generations": _generations,
+    "sweep": _sweep,
+}
 
 
 def run_step(
@@ -264,16 +164,14 @@ def run_step(
     progress: Progress | None = None,
 ) -> StepReport:
     """Run one step of `NIGHTLY` or `WEEKLY`, where no other run does. Raises what the step raises."""
-    step = _step(name, reflector, engine)
+    call = _Call(
+        Lake.open(settings), settings, clock, version, namespaces, reflector, engine, dry_run, progress
+    )  # fmt: skip
     if name in _SHARED:
-        report = step(settings, clock, version=version, namespaces=namespaces, dry_run=dry_run, progress=progress)
+        report = _STEPS[name](call)
         return StepReport(name, report.run_id, report.counts, report.decisions)
-    with leased(
-        Lake.open(settings), settings, clock, name, namespaces, dry_run=dry_run, progress=progress
-    ) as mine:  # fmt: skip
-        report = step(
-            settings, clock, version=version, namespaces=mine.namespaces, dry_run=dry_run, progress=mine.progress
-        )  # fmt: skip
+    with leased(call.lake, settings, clock, name, namespaces, dry_run=dry_run, progress=progress) as mine:
+        report = _STEPS[name](replace(call, namespaces=mine.namespaces, progress=mine.progress))
     return StepReport(name, report.run_id, report.counts, report.decisions, mine.busy)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from .lance import Snapshot
+from .predicates import Predicate
 from .settings import IndexSettings
 from .stored import PACKED, unpacked
 from .terms import query_words
@@ -42,8 +43,7 @@ class Near:
     """The nearest to a unit vector, scored by cosine. A vector that is NaN (of no query) finds nothing."""
 
     vector: npt.NDArray[np.float32]
-    #: Predicate
-    condition: str
+    condition: Predicate
     limit: int
     #: Compare with every row that passes, index or not
     exact: bool = False
@@ -54,8 +54,7 @@ class Worded:
     """What shares words with a query, scored by BM25. The query is words, never an expression."""
 
     query: str
-    #: Predicate
-    condition: str
+    condition: Predicate
     limit: int
 
 

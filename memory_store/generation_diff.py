@@ -100,7 +100,8 @@ def diff(
     found.counts = {name: dict(sorted(count.items())) for name, count in counts.items()}
     if queries:
         asked = {name: last_queries(lake, name, queries) for name in namespaces}
-        found.replayed = replay(settings, clock, *((own, _generation(known)) for known, own in sides), asked=asked)
+        old, new = ((own, _generation(known)) for known, own in sides)
+        found.replayed = replay(settings, clock, old, new, asked)
     return found
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, NewType
 
 import msgspec
 
@@ -20,6 +20,9 @@ from .conditions import COLUMNS, TESTED, All, Condition, Either, From, Is, Not, 
 from .errors import UsageError
 from .names import name_key
 from .settings import check_namespace
+
+#: What the store is filtered by. Nobody else makes one.
+Predicate = NewType("Predicate", str)
 
 #: States of memories that a query returns unless it says otherwise.
 READABLE: tuple[str, ...] = ("active", "pending")
@@ -135,7 +138,7 @@ class Filter:
             check_namespace(namespace)
 
 
-def predicate(filter: Filter, has_names: bool = True) -> str:
+def predicate(filter: Filter, has_names: bool = True) -> Predicate:
     """The filter as a predicate of LanceDB. `has_names`: whether the table has the column `names`, so that entities are
     compared as names are, not letter by letter.
     """
@@ -171,17 +174,17 @@ def predicate(filter: Filter, has_names: bool = True) -> str:
         clauses.append(f"(valid_to IS NULL OR valid_to > {_time(filter.valid_at)})")
     if filter.where is not None:
         clauses.append(_condition(filter.where, named, form))
-    return " AND ".join(clauses)
+    return Predicate(" AND ".join(clauses))
 
 
-def predicate_up_to(filter: Filter, seq: int) -> str:
+def predicate_up_to(filter: Filter, seq: int) -> Predicate:
     """What `predicate` says, of rows that nothing has changed after a place in the log."""
-    return f"{predicate(filter)} AND seq <= {int(seq)}"
+    return Predicate(f"{predicate(filter)} AND seq <= {int(seq)}")
 
 
-def fold_row(key: str) -> str:
+def fold_row(key: str) -> Predicate:
     """The row of the table `folds` that a key names: a namespace, or one and what else is counted of it."""
-    return _one_of("namespace", (key,))
+    return Predicate(_one_of("namespace", (key,)))
 
 
 def matches(row: Mapping[str, Any], filter: Filter) -> bool:

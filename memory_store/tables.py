@@ -14,7 +14,7 @@ from .asking import Candidate, Near, VectorsOf, Worded, ask, ask_many, candidate
 from .errors import StoreError
 from .indexes import Coverage, coverage, make_full_text, make_indexes
 from .lance import Door
-from .predicates import Filter, fold_row, predicate, predicate_up_to
+from .predicates import Filter, Predicate, fold_row, predicate, predicate_up_to
 from .schema import arrow_schema, conform
 from .settings import Settings
 from .stored import check_columns, stored, stored_schema
@@ -253,7 +253,7 @@ class Tables:
         [found] = self.ask([wanted], columns, table, vectors_of="all" if "vector" in columns else "none")
         return found
 
-    def condition(self, filter: Filter, table: str = MEMORIES) -> str:
+    def condition(self, filter: Filter, table: str = MEMORIES) -> Predicate:
         """A filter as a predicate over a table, for `ask`."""
         if table not in self._has_names:
             self._has_names[table] = self._door.read(table, lambda handle: "names" in handle.schema.names)

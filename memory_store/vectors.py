@@ -190,7 +190,8 @@ class _Index:
         for part, files in self._parts:
             if len(part):
                 at = np.minimum(np.searchsorted(part, wanted), len(part) - 1)
-                found = np.where(part[at] == wanted, files[at], found)
+                is_here = part[at] == wanted
+                found[is_here] = files[at][is_here]
         return found
 
 

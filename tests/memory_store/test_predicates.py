@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
@@ -207,8 +208,10 @@ def test_a_filter_that_can_not_be_meant_is_refused(wrong: dict[str, Any]) -> Non
         Filter(**wrong)
 
 
-def test_the_files_of_the_store_name_no_other_place_that_filters() -> None:
-    """`where(` is called in tables.py only, and with nothing but predicates."""
+def test_the_store_filters_in_two_files_and_by_predicates_alone() -> None:
+    """What they filter by is of the type `Predicate`, which only predicates.py makes: the type checker sees to it."""
     room = Path(__file__).parents[2] / "memory_store"
-    users = {path.name for path in room.rglob("*.py") if ".where(" in path.read_text(encoding="utf-8")}
-    assert users <= {"tables.py"}
+    sources = {path.name: path.read_text(encoding="utf-8") for path in room.rglob("*.py")}
+    used = {(name, what) for name, source in sources.items() for what in re.findall(r"\.where\(([^)]*)\)", source)}
+    assert used == {("tables.py", "condition"), ("asking.py", "leg.condition")}
+    assert [name for name, source in sources.items() if "Predicate(" in source] == ["predicates.py"]
