@@ -36,7 +36,7 @@ def memory_query(desk: Desk, sent: Arguments) -> Answer:
     if "cursor" in sent:
         cursor, since = desk.places.find(desk.caller, sent["cursor"])
     page = desk.memory.search_page(
-        sent["query"], limit=sent.get("top_k", 5), cursor=cursor, kinds=[kind] if kind else None,
+        sent["query"], limit=sent.get("top_k"), cursor=cursor, kinds=[kind] if kind else None,
         subject=subject or None, since=since,
     )  # fmt: skip
     before: dict[str, list[Hit]] = defaultdict(list)
@@ -51,7 +51,7 @@ def retrieve_experience(desk: Desk, sent: Arguments) -> Answer:
     """Find lessons of tasks of a kind."""
     cursor, since = desk.places.find(desk.caller, sent["cursor"]) if "cursor" in sent else ("", None)
     page = desk.memory.search_page(
-        sent["query"], limit=sent.get("top_k", 3), cursor=cursor, kinds=["experience"],
+        sent["query"], limit=sent.get("top_k"), cursor=cursor, kinds=["experience"],
         task_type=sent.get("task_type") or None, tool=sent.get("tool") or None, outcome=sent.get("outcome"),
         subject=desk.caller.subject or None,
     )  # fmt: skip
@@ -77,9 +77,10 @@ def memory_write(desk: Desk, sent: Arguments) -> Answer:
     if kind == "episode":
         return _episode(desk, content, subject)
     is_rule = kind == "rule"
+    given = {name: sent[name] for name in ("importance", "entities") if name in sent}
     id = desk.memory.remember(
-        content, "fact" if is_rule else kind, subject=subject, importance=sent.get("importance", 0.5),
-        entities=sent.get("entities", ()), tags=[PROPOSED_RULE] if is_rule else (), said_by="agent",
+        content, "fact" if is_rule else kind, subject=subject, tags=[PROPOSED_RULE] if is_rule else (),
+        said_by="agent", **given,
     )  # fmt: skip
     told = f"Kept as memory {id}, not checked yet; it can be found at once."
     if is_rule:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...memory_store.clock import Clock
 from ...memory_store.errors import UnknownMemory, UsageError
@@ -127,8 +127,9 @@ class Desk:
             found = self.memory.explain(id)
         except UnknownMemory:
             raise UnknownMemory(unknown(id, self.caller.namespace)) from None
-        subject: Any = found.memory.get("subject")
-        self.caller.check_may_see(id, "?" if subject is None else subject)  # of what was purged, no one knows whose
+        is_purged = any(step.decision == "purge" and step.verdict != "refused" for step in found.decisions)
+        # Of what was purged, no one knows any more whom it was about.
+        self.caller.check_may_see(id, "?" if is_purged else found.memory["subject"] or "")
         return found
 
     def may_quote(self, subject: str) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...memory_store.errors import UsageError
+from ..arguments import stored
 
 Type = Literal["string", "integer", "number", "array"]
 #: Most names in a list.
@@ -91,13 +92,13 @@ def _value(one: Parameter, value: Any, characters: int) -> Any:
 
 def _text(one: Parameter, value: Any) -> str:
     if isinstance(value, str):
-        return value
+        return stored(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
-        return value[0]
+        return stored(value[0])
     raise _unmeant(one, value)
 
 
@@ -141,7 +142,7 @@ def _names(one: Parameter, value: Any, characters: int) -> list[str]:
     for item in value:
         if not isinstance(item, str | int | float) or isinstance(item, bool) or len(str(item)) > characters:
             raise _unmeant(one, item)
-        if name := str(item).strip():
+        if name := stored(str(item)).strip():
             names.append(name)
     return names
 
@@ -162,7 +163,7 @@ def _wanted(one: Parameter) -> str:
 def _shown(value: Any) -> str:
     """What was sent, short: an answer must not repeat a megabyte."""
     try:
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        text = stored(json.dumps(value, ensure_ascii=False, default=str))
     except (ValueError, RecursionError):
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:59]}…"

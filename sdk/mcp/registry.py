@@ -6,7 +6,7 @@ The first version of a tool has the bare name, later ones `…_v2`, `…_v3`. Wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,7 @@ class Registry:
             if long := [text for text in told if len(text) >= DESCRIPTION]:
                 raise UsageError(f"tool {tool.name}: {long[0]!r} has {len(long[0])} characters, below {DESCRIPTION}")
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 
     def find(self, name: str) -> Tool:

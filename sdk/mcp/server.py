@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from ...memory_store.clock import Clock, SystemClock
 from ...memory_store.errors import HindlakeError, UsageError
 from ...memory_store.settings import Settings
+from ..arguments import stored
 from . import resources, teaching
 from .callers import Caller, Rate
 from .desk import Desk, Opened, Places
@@ -143,7 +144,7 @@ class MemoryServer:
         return types.ListResourceTemplatesResult(resource_templates=shown)
 
     async def _read_resource(self, context: _Context, params: types.ReadResourceRequestParams) -> Any:
-        caller, uri = self._caller_of(context), str(params.uri)
+        caller, uri = self._caller_of(context), stored(str(params.uri))
 
         def work() -> tuple[str, str]:
             if not self._calls.take(caller.name):
@@ -169,7 +170,7 @@ class MemoryServer:
         self._caller_of(context)
         if params.name != teaching.PROMPT:
             raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name[:64]!r}: get {teaching.PROMPT}")
-        text = teaching.prompt((params.arguments or {}).get("task", "")[:_TASK])
+        text = teaching.prompt(stored((params.arguments or {}).get("task", ""))[:_TASK])
         said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=teaching.DESCRIPTION, messages=[said])
 

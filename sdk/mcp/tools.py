@@ -21,7 +21,9 @@ TOOLS = Registry(
             "earlier.",
             (
                 Parameter("query", "string", "What you want to know, in plain words.", is_required=True),
-                Parameter("top_k", "integer", "How many memories at most, 1 to 50. 5 unless given.", least=1, most=50),
+                Parameter(
+                    "top_k", "integer", "How many at most, 1 to 50. 5, or 3 experiences, unless given.", least=1, most=50
+                ),
                 Parameter(
                     "time_range_days", "integer", "Only what is known since so many days. Leave out for all time.",
                     least=0, most=36_500,

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hindlake.memory_store.errors import UsageError
@@ -120,6 +120,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from(["text", "count", "share", "names", "kind", "x"]), JSON))
 def test_whatever_is_sent_is_understood_or_refused(sent: dict[str, Any]) -> None:
     """Refusals are short, and what is understood has the types and bounds that the schema says."""
