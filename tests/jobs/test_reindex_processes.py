@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -64,9 +63,9 @@ def start(*arguments: tuple[str, ...]) -> list[subprocess.Popen[str]]:
 
 def end(process: subprocess.Popen[str]) -> dict[str, Any]:
     """What a worker says at its end."""
-    assert process.stdout is not None
-    said_last: dict[str, Any] = json.loads(process.stdout.readlines()[-1])
-    assert process.wait(120) == 0
+    said_all, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    said_last: dict[str, Any] = json.loads(said_all.splitlines()[-1])
     return said_last
 
 
@@ -119,8 +118,8 @@ def test_a_job_that_is_killed_at_any_moment_is_gone_on_with_and_gives_the_same(
     for _ in range(50):
         (process,) = start(("reindex", settings.home, server.url, "openai:slow-b"))
         time.sleep(draw.uniform(0, 2.5))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.communicate()
         kills += 1
         if current(lake).embedder != "openai:a":
             break  # it was faster this time

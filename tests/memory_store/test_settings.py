@@ -51,10 +51,11 @@ def _leaves(model: type[BaseModel], place: tuple[str, ...] = ()) -> list[tuple[s
     return found
 
 
-#: Settings that go from 0 to 1, and another value for each.
-_SHARES = {
+#: Settings that are bounded, most of them by 0 and 1, and another value for each.
+_BOUNDED = {
     "complex_rate": 0.5, "detour_rate": 0.5, "downrank": 0.25, "idle_factor": 0.25, "quarantine_margin": 0.25,
-    "usefulness_weight": 0.25, "vector_weight": 0.25, "batch_price": 0.25, "floor": 0.25, "lone_floor": 0.25,
+    "usefulness_weight": 0.25, "named_share": 0.25, "vector_weight": 0.25, "batch_price": 0.25, "floor": 0.25,
+    "lone_floor": 0.25, "refine": 7,
 }  # fmt: skip
 
 
@@ -72,8 +73,8 @@ def test_every_setting_can_be_given_in_the_environment(place: tuple[str, ...], m
         monkeypatch.setenv(variable, str(not default))
         expected = not default
     elif isinstance(default, int | float):
-        lower = _SHARES.get(place[-1])
-        expected = type(default)(default + 1000) if lower is None else lower
+        bounded = 30 if place == ("rerank", "candidates") else _BOUNDED.get(place[-1])
+        expected = type(default)(default + 1000) if bounded is None else bounded
         monkeypatch.setenv(variable, str(expected))
     elif isinstance(default, str):
         other = {
@@ -84,11 +85,13 @@ def test_every_setting_can_be_given_in_the_environment(place: tuple[str, ...], m
             "home": "/from-env",
             "mode": "batch",
             "verify": "new",
+            "url": "http://from-env/",
+            "body": "texts",
         }
         expected = other.get(place[-1], "from-env")
         monkeypatch.setenv(variable, str(expected))
     else:
-        text, expected = ('["tool_error"]', ("tool_error",)) if place[-1] == "off" else ("{}", {})
+        text, expected = ('["tool_error"]', ("tool_error",)) if isinstance(default, tuple) else ("{}", {})
         monkeypatch.setenv(variable, text)
     value: object = Settings.load()
     for name in place:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 from ..memory_store.episodes import shorten
@@ -74,11 +74,9 @@ def replay(
         shown = {"counts": dict(told.counts), "purged": told.purged, "entries": [*map(plain, entries)]}
         session.answer({**_period(told), **shown, "memories": memories}, lambda: None)
     else:
-        if sys.stdout.isatty():
-            click.echo_via_pager(line + "\n" for line in _lines(told))
-        else:
+        with session.console.pager() if sys.stdout.isatty() else nullcontext():
             for line in _lines(told):
-                click.echo(line)
+                session.line(line)
         if not told.counts:
             session.note("nothing happened then: --since 30d looks further back, -n at another namespace")
     waiting = _waiting(session)
