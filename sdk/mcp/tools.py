@@ -22,7 +22,7 @@ TOOLS = Registry(
             (
                 Parameter("query", "string", "What you want to know, in plain words.", is_required=True),
                 Parameter(
-                    "top_k", "integer", "How many at most, 1 to 50. 5, or 3 experiences, unless given.", least=1, most=50
+                    "top_k", "integer", "Most to return, 1 to 50. 5, or 3 experiences, unless given.", least=1, most=50
                 ),
                 Parameter(
                     "time_range_days", "integer", "Only what is known since so many days. Leave out for all time.",

@@ -1,112 +1,39 @@
-"""The command line. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+"""The command line. Exit codes: 0 done, 1 failed, 2 wrong usage.
+
+Commands are loaded when one is asked for; `hindlake mcp` loads none but itself, since a client waits for its answer.
+"""
 
 from __future__ import annotations
 
 import sys
-
-import typer
+from typing import TYPE_CHECKING
 
 from ..memory_store.errors import HindlakeError, SettingsError, UsageError
-from . import (
-    backup,
-    calibrate,
-    costs,
-    demo,
-    doctor,
-    eval_dedup,
-    eval_recall,
-    evals,
-    explain,
-    generations,
-    ingest,
-    mcp,
-    migrate,
-    names,
-    prompts,
-    purge,
-    recall,
-    reindex,
-    replay,
-    rereflect,
-    review,
-    run,
-    run_maintain,
-    run_nightly,
-    run_passages,
-    run_patterns,
-    state,
-    undo,
-    wiki,
-    write,
-)
-from .session import HomeOption, JsonOption, NamespaceOption, Shared
 
-app = typer.Typer(
-    name="hindlake",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="""Memory that agents earn from what they did.
-
-    \b
-    hindlake ingest runs.json.gz      load traces that you have
-    hindlake run reflect              learn from them
-    hindlake search "seats sold out"  ask what is known
-    hindlake explain ID               see why
-    hindlake demo                     watch the whole way, offline
-
-    Settings come from options, HINDLAKE_* variables and hindlake.toml, in this order.
-    """,
-)
+if TYPE_CHECKING:
+    from .application import app as app
 
 
-@app.callback()
-def _shared(
-    context: typer.Context, home: HomeOption = None, namespace: NamespaceOption = None, json: JsonOption = False
-) -> None:
-    context.obj = Shared(home, namespace, json)
+def __getattr__(name: str) -> object:
+    """Load the application when it is first used."""
+    if name != "app":
+        raise AttributeError(f"module 'hindlake.cli' has no attribute {name!r}")
+    from .application import app
 
-
-for _room in (
-    ingest,
-    run,
-    run_patterns,
-    run_passages,
-    run_maintain,
-    run_nightly,
-    recall,
-    explain,
-    replay,
-    write,
-    undo,
-    purge,
-    backup,
-    migrate,
-    state,
-    doctor,
-    costs,
-    reindex,
-    rereflect,
-    generations,
-    wiki,
-    names,
-    review,
-    prompts,
-    evals,
-    eval_recall,
-    eval_dedup,
-    calibrate,
-    mcp,
-    demo,
-):
-    _room.register(app)
+    return app
 
 
 def main() -> None:
     """Entry point of the command `hindlake`."""
     try:
-        app()
+        if sys.argv[1:2] == ["mcp"]:
+            from .mcp import alone
+
+            alone()
+        else:
+            from .application import app
+
+            app()
     except (SettingsError, UsageError) as error:
         print(f"hindlake: {error}", file=sys.stderr)
         sys.exit(2)

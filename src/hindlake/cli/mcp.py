@@ -14,6 +14,16 @@ def register(app: typer.Typer) -> None:
     app.command("mcp")(mcp)
 
 
+def alone() -> None:
+    """Run the command without loading the others."""
+    app = typer.Typer(
+        name="hindlake", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+    )  # fmt: skip
+    register(app)
+    app.callback()(lambda: None)  # so that the command keeps its name
+    app()
+
+
 def mcp(
     context: typer.Context,
     http: Annotated[
