@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ...memory_store.conditions import where
 from ...memory_store.errors import UsageError
 from ...memory_store.language import language_of
 from ...memory_store.passages import episode_id
@@ -28,7 +29,7 @@ PROPOSED_RULE = "proposed_rule"
 
 
 def memory_query(desk: Desk, sent: Arguments) -> Answer:
-    """Find memories. The newest first ask for more with the cursor that is told."""
+    """Find memories, a page at a time. Of episodes, a caller of one subject finds its own alone."""
     kind, subject = sent.get("memory_type"), desk.caller.subject_named(sent.get("subject", ""))
     cursor, since = "", None
     if days := sent.get("time_range_days"):
@@ -38,6 +39,7 @@ def memory_query(desk: Desk, sent: Arguments) -> Answer:
     page = desk.memory.search_page(
         sent["query"], limit=sent.get("top_k"), cursor=cursor, kinds=[kind] if kind else None,
         subject=subject or None, since=since,
+        where=where(subject=subject) if kind == "episode" and desk.caller.subject else None,
     )  # fmt: skip
     before: dict[str, list[Hit]] = defaultdict(list)
     for successor, hit in desk.memory.predecessors([hit.id for hit in page.hits], subject or None, None):

@@ -36,14 +36,17 @@ class Caller:
             raise UsageError("this connection serves one subject: leave out subject")
         return self.subject or named
 
-    def check_may_see(self, id: str, subject: str) -> None:
-        """Raise `UnknownMemory` for a memory about someone else than the caller's one subject."""
-        if self.subject and subject not in ("", self.subject):
+    def check_may_see(self, id: str, subject: str, kind: str) -> None:
+        """Raise `UnknownMemory` for a memory about someone else than the caller's one subject.
+
+        What is about no one is shared, but for episodes: those are of someone that was not named.
+        """
+        if self.subject and subject != self.subject and (subject or kind == "episode"):
             raise UnknownMemory(unknown(id, self.namespace))
 
     def check_may_change(self, id: str, subject: str, kind: str) -> None:
         """Raise `UsageError` for a memory that a tool must leave alone: rules, and of one subject what is shared."""
-        self.check_may_see(id, subject)
+        self.check_may_see(id, subject, kind)
         if kind == "rule":
             raise UsageError(f"memory {id} is a rule: only a person changes rules, with `hindlake update` or `forget`")
         if self.subject and not subject:

@@ -129,7 +129,8 @@ class Desk:
             raise UnknownMemory(unknown(id, self.caller.namespace)) from None
         is_purged = any(step.decision == "purge" and step.verdict != "refused" for step in found.decisions)
         # Of what was purged, no one knows any more whom it was about.
-        self.caller.check_may_see(id, "?" if is_purged else found.memory["subject"] or "")
+        subject = "?" if is_purged else found.memory["subject"] or ""
+        self.caller.check_may_see(id, subject, found.memory["kind"] or "")
         return found
 
     def may_quote(self, subject: str) -> bool:

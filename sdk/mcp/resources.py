@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from ...memory_store.errors import UsageError
 from .desk import Desk
@@ -52,11 +52,12 @@ def read(desk: Desk, uri: str) -> tuple[str, str]:
 
 def _wiki(desk: Desk, name: str) -> tuple[str, str]:
     from ...memory_store.predicates import READABLE
-    from ...memory_store.wiki import find, index, pages, render
+    from ...memory_store.wiki import find, pages, render
 
     made = pages(_rows(desk, READABLE), _rows(desk, _PAST))
     if not name:
-        return record(index(made)), "text/markdown"
+        lines = [f"- {page.title}: {len(page.memories)} ({SCHEME}wiki/{quote(page.title, safe='')})" for page in made]
+        return record("\n".join(["# Wiki", *(" ".join(line.split()) for line in lines)])), "text/markdown"
     found = find(made, name)
     if not found:
         raise UsageError(f"no page about {name[:80]!r}: {SCHEME}wiki lists all pages")

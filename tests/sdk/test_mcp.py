@@ -319,7 +319,7 @@ HELLO = _message(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("ending", ["input", "signal"])
+@pytest.mark.parametrize("ending", ["signal", pytest.param("input", marks=pytest.mark.slow)])
 def test_the_end_is_clean_and_garbage_ends_nothing(home: Path, ending: str) -> None:
     """No JSON and a message of five megabytes are passed over; only the protocol is on standard output."""
     process = subprocess.Popen(

@@ -154,6 +154,8 @@ def test_http_without_a_token_or_on_a_port_that_is_taken_is_refused(home: Path) 
         serve(None, _settings(home, {"a": token_for("acme")[1]}, host="192.0.2.1"), print)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_conversation_over_http_ends_cleanly(home: Path, tmp_path: Path) -> None:
     """Two callers in their own namespaces; one may only read; the server ends by a signal with code 0."""
     writer, known = token_for("acme")
