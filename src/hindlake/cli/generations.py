@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -100,14 +102,23 @@ def diff(
         int, typer.Option(metavar="N", help="Last real queries of each namespace that are asked of both.")
     ] = 50,
     limit: Annotated[int, typer.Option(metavar="N", help="Memories of each sort that are shown.")] = 10,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Labelled sets that both are measured on too.")
+    ] = None,
+    sets: Annotated[
+        str, typer.Option(metavar="NAMES", help="Those of `hindlake eval recall` to take, with commas.")
+    ] = "precision",
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compare two generations: memories gained, lost and changed, what they cost, what real queries find.
 
+    With `--data`, also what `hindlake eval recall` and `hindlake eval reflect` say of each one's embedder and
+    reflectors.
+
     \b
     hindlake generations diff 1 2
-    hindlake generations diff 1 2 --json
+    hindlake generations diff 1 2 --data ../data --sets locomo,precision --json
     """
     from ..jobs.rereflect import side
     from ..memory_store.generation_diff import diff as compare
@@ -117,7 +128,28 @@ def diff(
     sides = side(lake, before), side(lake, after)
     found = compare(lake, session.settings, session.clock, *sides, queries=queries)
     value = found.summary()
+    if data is not None:
+        value["evals"] = _evals(session, data, sets, value)
     session.answer(value, lambda: _show_diff(session, value, limit))
+
+
+def _evals(session: Session, data: Path, sets: str, value: dict[str, Any]) -> dict[str, Any]:
+    """Figures of both sides; a side that would be measured as the other was is not measured again."""
+    from ..memory_store.errors import UsageError
+    from .evaluating.recall import SETS
+    from .evaluating.sides import evals
+
+    names = [name for name in sets.split(",") if name]
+    if unknown := set(names).difference((*SETS, "precision")):
+        raise UsageError(f"there is no set {', '.join(sorted(unknown))}: take {', '.join((*SETS, 'precision'))}")
+    if not data.is_dir():
+        raise UsageError(f"{data} is no folder")
+    done: dict[tuple[str, ...], dict[str, Any]] = {}
+    for name in ("before", "after"):
+        key = (value[name]["embedder"], *value[name]["reflectors"])
+        if key not in done:
+            done[key] = evals(data, names, session.settings, key[0], key[1:])
+    return {name: done[value[name]["embedder"], *value[name]["reflectors"]] for name in ("before", "after")}
 
 
 def _show_diff(session: Session, value: dict[str, Any], limit: int) -> None:
@@ -136,8 +168,22 @@ def _show_diff(session: Session, value: dict[str, Any], limit: int) -> None:
         for row in value[name][:limit]:
             columns = "; ".join(f"{column}: {was} → {now}" for column, (was, now) in row.get("columns", {}).items())
             session.line(f"  {sign} {row['id']}  {row['kind']:<10}  {row['text'][:100]}{'  ' * bool(columns)}{columns}")
+    if evals := value.get("evals"):
+        before, after = (dict(_figures(evals[name])) for name in ("before", "after"))
+        for name in dict.fromkeys([*before, *after]):
+            session.line(f"eval     {name:<40} {before.get(name, '–')} → {after.get(name, '–')}")
     if value["replayed"]:
         session.line(
             f"queries  {len(value['replayed'])} real ones: {value['overlap']:.0%} of the hits in common, "
             f"{value['changed_firsts']} with another first hit"
         )
+
+
+def _figures(value: dict[str, Any], name: str = "") -> Iterator[tuple[str, str]]:
+    """Figures by their whole name."""
+    for key, inner in value.items():
+        whole = f"{name} {key}".strip()
+        if isinstance(inner, dict):
+            yield from _figures(inner, whole)
+        elif isinstance(inner, int | float):
+            yield whole, f"{inner:.3f}" if isinstance(inner, float) else str(inner)
