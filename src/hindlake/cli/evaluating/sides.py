@@ -34,7 +34,7 @@ def _reflect(data: Path, settings: Settings, name: str) -> dict[str, Any] | None
     """Figures of a reflector; None for one that these settings don't make."""
     for kind in ("rules", "openai"):
         try:
-            reflector = reflector_of(settings, kind)  # type: ignore[arg-type]
+            reflector = reflector_of(settings, kind)
         except (SettingsError, UsageError):
             continue
         if reflector.name == name:
