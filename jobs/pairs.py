@@ -252,7 +252,7 @@ def _join_across(pair: Pair, found: Differences) -> Verdict | None:
     if found.none and pair.same < SAME:
         return None
     if found.none:
-        return Verdict("same", f"the same in two languages ({pair.same:.2f})", 0)
+        return Verdict("same", f"the same in two languages ({pair.same:.2f})", _older(pair))
     return Verdict(
         "refines", f"the same in two languages, one says more ({pair.same:.2f})", 1 if found.second_only else 0
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as quickly
 from hypothesis import strategies as st
 
@@ -300,6 +300,7 @@ MIRROR = {0: 1, 1: 0, None: None}
 
 @QUICK
 @given(TEXTS, TEXTS, st.floats(0, 1), st.floats(0, 1))
+@example("the", "报销", 1.0, 0.0)
 def test_the_type_does_not_depend_on_the_order_given(first: str, second: str, same: float, topic: float) -> None:
     made = pair(first, second, same=same, topic=topic)
     one, two = type_pair(made), type_pair(Pair(made.second, made.first, same, topic))
