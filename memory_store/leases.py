@@ -61,15 +61,7 @@ class Holder(msgspec.Struct, kw_only=True):
     @property
     def is_dead(self) -> bool:
         """Whether it is a process of this machine that is no more. A living one may be held up: that takes a watch."""
-        if self.machine != _machine():
-            return False
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            return False
-        return False
+        return self.machine == _machine() and is_gone(self.pid)
 
 
 class Lease:
@@ -145,6 +137,17 @@ def hold(lake: Lake, job: str, namespaces: Sequence[str] | None, clock: Clock, s
         for lease in leases:
             with suppress(LakeError):  # not given back, it ends by itself
                 lease.release()
+
+
+def is_gone(pid: int) -> bool:
+    """Whether this machine has no process of that number; one that belongs to someone else is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def holders(lake: Lake) -> dict[str, Holder]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,6 +12,7 @@ from .embedders import embedder_named
 from .errors import EmbedderError, StoreError, UsageError
 from .generations import catch_up, open_tables
 from .lake import Lake
+from .leases import is_gone
 from .registry import Generation, current, drop, find, known, switch, usable
 from .settings import Settings
 
@@ -99,12 +99,4 @@ def keep_up(
 def _is_dead(builder: str) -> bool:
     """Whether a builder was a process of this machine, and is no more."""
     host, _, pid = builder.rpartition(":")
-    if host != socket.gethostname() or not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
+    return host == socket.gethostname() and pid.isdigit() and is_gone(int(pid))

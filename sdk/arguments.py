@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from ..memory_store.clock import as_utc
 from ..memory_store.conditions import Condition
@@ -16,11 +15,6 @@ DEFAULT_KINDS: tuple[str, ...] = ("experience", "fact", "preference", "rule")
 #: Give this as `subject` to search the memories of every subject, as an operator does and an agent should not.
 ANY_SUBJECT = "*"
 STATES = ("pending", "active", "superseded", "merged", "archived", "deleted", "quarantined")
-
-
-def given(**values: Any) -> dict[str, Any]:
-    """The values that are not None."""
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def stored(text: str) -> str:

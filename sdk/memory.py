@@ -22,7 +22,7 @@ from ..memory_store.reader import Reader
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.vectors import embed_rows
 from .arguments import ANY_SUBJECT as ANY_SUBJECT
-from .arguments import DEFAULT_KINDS, given, known, stored
+from .arguments import DEFAULT_KINDS, known, stored
 from .looking import Looking
 from .read_log import ReadLog
 from .searching import Searching
@@ -49,10 +49,7 @@ class Memory(Searching, Looking):
         clock: Clock | None = None,
     ) -> None:
         """Open the memory of a home. `home` and `namespace` win over the settings; raises `SettingsError`."""
-        if settings is None:
-            settings = Settings.load(home=home, namespace=namespace)
-        elif home is not None or namespace is not None:
-            settings = Settings.load(**{**dict(settings), **given(home=home, namespace=namespace)})
+        settings = Settings.chosen(settings, home=home, namespace=namespace)
         #: The settings in force
         self.settings = settings
         #: The namespace that is read and written

@@ -34,7 +34,7 @@ from ..memory_store.schema import ALIAS
 from ..memory_store.settings import Settings, check_namespace
 from ..memory_store.tables import Tables
 from ..memory_store.taxonomy import TaskType
-from .arguments import filter_of, given, stored
+from .arguments import filter_of, stored
 
 
 class Names:
@@ -53,10 +53,7 @@ class Names:
         clock: Clock | None = None,
     ) -> None:
         """Open the names of a home. `home` and `namespace` win over the settings; raises `SettingsError`."""
-        if settings is None:
-            settings = Settings.load(home=home, namespace=namespace)
-        elif home is not None or namespace is not None:
-            settings = Settings.load(**{**dict(settings), **given(home=home, namespace=namespace)})
+        settings = Settings.chosen(settings, home=home, namespace=namespace)
         #: The settings in force
         self.settings = settings
         #: The namespace that is read and written

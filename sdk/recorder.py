@@ -90,11 +90,7 @@ class Recorder:
         screens: Sequence[Screen] = (),
     ) -> None:
         """`subject` to `task_type` are what tasks take when they don't say; `screens` are masks of your own."""
-        if settings is None:
-            settings = Settings.load(home=None if home is None else str(home), namespace=namespace)
-        elif home is not None or namespace is not None:
-            named = {"home": home and str(home), "namespace": namespace}
-            settings = Settings.load(**{**dict(settings), **{k: v for k, v in named.items() if v is not None}})
+        settings = Settings.chosen(settings, home=None if home is None else str(home), namespace=namespace)
         #: The settings it was opened with
         self.settings = settings
         #: The tenant that it writes

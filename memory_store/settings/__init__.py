@@ -138,6 +138,17 @@ class Settings(BaseSettings):
         except ValueError as error:
             raise SettingsError(f"{Path('hindlake.toml').absolute()} can't be read: {error}") from None
 
+    @classmethod
+    def chosen(cls, settings: Settings | None, **named: Any) -> Settings:
+        """The settings that were given, or those that are loaded; what is named wins over both, but for None.
+
+        Raises `SettingsError`.
+        """
+        if settings is None:
+            return cls.load(**named)
+        given = {name: value for name, value in named.items() if value is not None}
+        return cls.load(**{**dict(settings), **given}) if given else settings
+
     @property
     def is_remote(self) -> bool:
         """Whether the home is an object store."""
