@@ -1,5 +1,5 @@
 .NOTPARALLEL:
-.PHONY: demo test lock
+.PHONY: demo test docs lock
 
 # The whole way, offline, one screen a step.
 demo:
@@ -10,6 +10,11 @@ demo:
 test:
 	@tools/venv.sh dev
 	@.venv/bin/python -m pytest -q -m "not slow" -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
+
+# The documentation as pages, into build/docs. Every warning is an error.
+docs:
+	@tools/venv.sh dev
+	@tools/docs.sh
 
 # Resolve the locks anew from pyproject.toml. Versions stay where they can; UPGRADE=--upgrade moves them all.
 COMPILE = .venv/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
