@@ -303,3 +303,33 @@ def test_every_look_that_is_written_is_taken() -> None:
                                                              path.read_text("utf-8"), re.MULTILINE)}  # fmt: skip
     taken = {(check.__module__.rsplit(".", 1)[1], check.__name__) for check in (*CHECKS, *DEEP)}
     assert written == taken
+
+
+def test_a_variable_that_no_setting_reads_is_told_with_the_one_that_was_meant(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HINDLAKE_MODLE_NAME", "small")
+    assert "HINDLAKE_MODEL_NAME" in doctor()["setting-unknown"]["fix"]
+    monkeypatch.delenv("HINDLAKE_MODLE_NAME")
+    monkeypatch.setenv("HINDLAKE_MODEL", '{"name": "small"}')
+    assert "setting-unknown" not in doctor()
+
+
+def test_a_settings_file_that_others_can_read_a_key_in_is_told(doctor: Doctor) -> None:
+    file = Path("hindlake.toml")
+    file.write_text('[model]\nname = "small"\n')
+    file.chmod(0o644)
+    assert "secrets-readable" not in doctor()
+    file.write_text('[model]\napi_key = "sk-very-secret-key"\n')
+    assert "chmod 600" in doctor()["secrets-readable"]["fix"]
+    file.chmod(0o600)
+    assert "secrets-readable" not in doctor()
+
+
+def test_a_cluster_that_is_down_and_one_that_can_not_see_the_home_are_told(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HINDLAKE_RAY_ADDRESS", f"127.0.0.1:{free_port()}")
+    assert doctor().keys() & {"ray-unreachable", "ray-home-local"} == {"ray-unreachable"}
+    monkeypatch.setenv("HINDLAKE_RAY_ADDRESS", "ray.invalid:6379")
+    assert doctor().keys() >= {"ray-unreachable", "ray-home-local"}

@@ -10,14 +10,15 @@ from typing import Annotated
 import typer
 
 from ..memory_store.errors import HindlakeError, MissingExtra
-from .examining import endpoints, place, recalled, stored, working
+from .examining import configured, endpoints, place, recalled, stored, working
 from .examining.finding import Check, Finding, Level, Patient
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
 #: Every look, in the order in which findings are told.
 CHECKS: tuple[Check, ...] = (
+    configured.names, configured.secrets,
     place.home, place.disk, place.spool, place.clocks,
-    endpoints.store, endpoints.model, endpoints.reranker,
+    endpoints.store, endpoints.model, endpoints.reranker, endpoints.ray,
     stored.generation, stored.vectors, stored.indexes, stored.files,
     working.runs, working.leases, working.schedule, working.backups,
     recalled.namespace, recalled.hidden, recalled.filters, recalled.floors, recalled.growth,

@@ -54,6 +54,28 @@ def reranker(patient: Patient) -> Iterator[Finding]:
         yield from answers(patient.settings.rerank.url, "HINDLAKE_RERANK_URL")
 
 
+def ray(patient: Patient) -> Iterator[Finding]:
+    """The Ray cluster, and whether its workers can see the lake."""
+    address = patient.settings.ray_address
+    if not address or address in ("auto", "local"):
+        return
+    where = urlsplit(address if "://" in address else f"//{address}")
+    host, port = where.hostname or "", where.port or 10001
+    try:
+        socket.create_connection((host, port), _SECONDS).close()
+    except OSError as error:
+        yield Finding(
+            "ray-unreachable", "broken", f"nobody answers at {address} (HINDLAKE_RAY_ADDRESS): {error}",
+            "start the cluster (`ray start --head --port 6379`) or correct the address; empty: this machine's cores",
+        )  # fmt: skip
+    if host not in _HERE and not patient.settings.is_remote:
+        yield Finding(
+            "ray-home-local", "doubtful",
+            f"jobs run on {address}, and the home {patient.settings.home} is a folder: its machines must see it too",
+            "set HINDLAKE_HOME to s3://bucket/prefix, or mount one folder at this path on every machine",
+        )  # fmt: skip
+
+
 def answers(url: str, setting: str, key: str = "", models: list[str] | None = None) -> Iterator[Finding]:
     """What asking an address shows. With `models`, whether it has them."""
     host = urlsplit(url).hostname or ""
