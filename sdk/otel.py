@@ -13,14 +13,12 @@ of a collector is once. What a root span says in `hindlake.outcome`, `hindlake.s
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 
 from ..memory_store.errors import MissingExtra
-from ..memory_store.formats import Draft, RecordError, Stamp, finish
-from ..memory_store.formats.spans import Said, Span, SpanEvent, spans_draft
+from ..memory_store.formats.spans import Span, SpanEvent
 from .recorder import Recorder
+from .span_log import SpanLog
 
 try:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -28,75 +26,25 @@ try:
 except ImportError as error:
     raise MissingExtra.needs("opentelemetry-sdk", "otel") from error
 
-#: Traces that are remembered while they go on; past this the one that was quiet longest is closed.
-_TRACES = 1_000
-
 
 class HindlakeSpanExporter(SpanExporter):
     """Sends finished spans into the lake. Safe to share between threads; never raises into the agent."""
 
     def __init__(self, recorder: Recorder | None = None) -> None:
         """`recorder` None: one of its own, from the settings, closed at `shutdown`."""
-        self._recorder = recorder if recorder is not None else Recorder()
-        self._owns = recorder is None
-        self._lock = threading.Lock()
-        self._going_on: OrderedDict[str, Said] = OrderedDict()
+        self._log = SpanLog(recorder, "otel")
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Keep the spans; FAILURE if an event could not be kept, which the recorder counts."""
-        by_trace: defaultdict[str, list[Span]] = defaultdict(list)
-        for one in spans:
-            span = _span(one)
-            by_trace[span.trace_id].append(span)
-        kept = True
-        with self._lock:
-            for trace_id, some in by_trace.items():
-                kept &= self._keep(trace_id, some)
-            while len(self._going_on) > _TRACES:
-                oldest, said = self._going_on.popitem(last=False)
-                kept &= self._close(oldest, said)
-        return SpanExportResult.SUCCESS if kept else SpanExportResult.FAILURE
+        return SpanExportResult.SUCCESS if self._log.keep(map(_span, spans)) else SpanExportResult.FAILURE
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Whether everything that was exported is in the lake now."""
-        return self._recorder.flush(timeout_millis / 1_000)
+        return self._log.recorder.flush(timeout_millis / 1_000)
 
     def shutdown(self) -> None:
         """Keep the calls that still waited for a result, and close a recorder of its own."""
-        with self._lock:
-            while self._going_on:
-                self._close(*self._going_on.popitem(last=False))
-        if self._owns:
-            self._recorder.close()
-        else:
-            self._recorder.flush(5)
-
-    def _keep(self, trace_id: str, spans: list[Span]) -> bool:
-        said = self._going_on.setdefault(trace_id, Said())
-        self._going_on.move_to_end(trace_id)
-        try:
-            draft = spans_draft(trace_id, spans, said)
-        except (RecordError, RecursionError) as error:
-            self._recorder.failed(error)
-            return False
-        if any(not span.parent_id for span in spans):
-            del self._going_on[trace_id]
-        return self._write(draft)
-
-    def _close(self, trace_id: str, said: Said) -> bool:
-        return self._write(Draft(("otel", trace_id), list(said.pending.values())))
-
-    def _write(self, draft: Draft) -> bool:
-        stamp = Stamp(self._recorder.namespace, self._recorder.now())
-        kept = True
-        for event in finish(draft, stamp, "otel"):
-            # The boundary of the promise that no failure of ours reaches the agent.
-            try:
-                self._recorder.append(event)
-            except Exception as error:
-                self._recorder.failed(error)
-                kept = False
-        return kept
+        self._log.close()
 
 
 def _span(span: ReadableSpan) -> Span:

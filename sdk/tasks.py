@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -85,10 +86,9 @@ class Task:
         self._last: deque[bytes] = deque(maxlen=_LAST)
         self._places = itertools.count()
         self._token: Token[Task | None] | None = None
-        self._is_begun = False
-        self._is_entered = False
-        self._has_outcome = False
-        self._is_finished = False
+        self._is_begun = self._is_entered = self._has_outcome = self._is_finished = False
+        #: Called with the task when it ends, before its episode is packed
+        self.at_end: list[Callable[[Task], None]] = []
 
     def user(self, content: object, **more: Any) -> bool:
         """Log what the user said. True: it is kept."""
@@ -258,8 +258,7 @@ class Task:
         if self._has_outcome:
             return
         # A cancelled task or a process that is told to end did not fail at its work.
-        outcome: Outcome = "failure" if isinstance(error, Exception) else "unknown"
-        self.outcome(outcome, "" if error is None else as_text(error))
+        self.outcome("failure" if isinstance(error, Exception) else "unknown", "" if error is None else as_text(error))
 
     def _finish(self) -> None:
         """Write the episode, readable by any process from now on, and wait for the lake if that was asked."""
@@ -270,7 +269,8 @@ class Task:
         # Same promise as in `_log`: a digest that can't be written is packed later, by the job.
         try:
             from ..memory_store.episodes import episode_rows
-
+            for last in self.at_end:
+                last(self)
             if events := [*self._first, *self._last]:
                 rows = episode_rows(trace_of([decode(event) for event in events]), recorder.now())
                 recorder.put_act(rows[0]["act"], rows)

@@ -15,7 +15,21 @@ import pytest
 import hindlake
 from hindlake.memory_store import errors
 
-HEAVY = ("duckdb", "lancedb", "mcp", "numpy", "openai", "opentelemetry", "polars", "prefect", "pyarrow", "ray", "torch")
+HEAVY = (
+    "agents",
+    "duckdb",
+    "lancedb",
+    "langgraph",
+    "mcp",
+    "numpy",
+    "openai",
+    "opentelemetry",
+    "polars",
+    "prefect",
+    "pyarrow",
+    "ray",
+    "torch",
+)
 
 
 def _loaded_by(program: str) -> list[str]:

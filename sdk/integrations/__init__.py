@@ -1,0 +1,1 @@
+"""Memory beside other frameworks: one file each, loaded by whoever imports it and by nobody else."""
