@@ -19,6 +19,9 @@ __all__ = ["serve_http", "serve_stdio"]
 
 def serve_stdio(settings: Settings) -> None:
     """Serve over standard input and output until the input ends. Raises `MissingExtra` without the extra `mcp`."""
+    from .doorstep import Doorstep
+
+    doorstep = Doorstep()  # answers the first request while the rest is imported
     _prepare()
     from .callers import stdio_caller
     from .server import MemoryServer
@@ -26,7 +29,7 @@ def serve_stdio(settings: Settings) -> None:
 
     gc.enable()
     caller = stdio_caller(settings)
-    serve(MemoryServer(settings, lambda context: caller))
+    serve(MemoryServer(settings, lambda context: caller), doorstep)
 
 
 def serve_http(settings: Settings, listening: Callable[[str], None]) -> None:

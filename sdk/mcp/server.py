@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import mcp_types as types
@@ -21,6 +20,7 @@ from ..arguments import stored
 from . import resources, teaching
 from .callers import Caller, Rate
 from .desk import Desk, Opened, Places
+from .doorstep import hindlake_version
 from .parameters import meant
 from .registry import Answer, Registry
 from .tools import TOOLS
@@ -54,7 +54,7 @@ class MemoryServer:
         #: The same in the words of the protocol
         self.protocol: Server[Any] = Server(
             "hindlake",
-            version=_version(),
+            version=hindlake_version(),
             instructions=teaching.INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -182,10 +182,3 @@ def _result(answer: Answer) -> types.CallToolResult:
 
 def _refusal(told: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=told)], is_error=True)
-
-
-def _version() -> str:
-    try:
-        return version("hindlake")
-    except PackageNotFoundError:  # run from a checkout that is not installed
-        return "0"
