@@ -21,11 +21,11 @@ from multiprocessing.sharedctypes import Synchronized
 from typing import Any
 
 from hindlake.jobs.compact import CompactReport, compact
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.traces import read_traces, scan_events, trace_paths, write_events
 from hindlake.memory_store.clock import SystemClock
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import read_traces, scan_events, trace_paths, write_events
 
 NAMESPACE = "acme"
 DAY = datetime(2026, 3, 1, 8, tzinfo=UTC)

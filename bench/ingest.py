@@ -21,7 +21,7 @@ from typing import Any
 
 from hindlake.jobs.ingest import ingest
 from hindlake.memory_store.clock import SystemClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 
 TEXT = "the parcel order city train ticket seat late again budget refund address street number paid open"

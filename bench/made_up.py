@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.reads import Read, new_read_id, write_reads
+from hindlake.memory_store.capture.traces import write_events
 from hindlake.memory_store.clock import END_OF_TIME
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.inbox import write_user_act
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import log_path
-from hindlake.memory_store.reads import Read, new_read_id, write_reads
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import write_user_act
+from hindlake.memory_store.history.log import log_path
 from hindlake.memory_store.schema import arrow_schema
-from hindlake.memory_store.traces import write_events
 
 DIM = 384
 NAMESPACE = "default"

@@ -38,9 +38,9 @@ from hindlake.flows.maintenance import run_step
 from hindlake.jobs import shards
 from hindlake.memory_store import embedders
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.generations import current, ensure, open_tables
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import JobSettings, Settings
+from hindlake.memory_store.store.generations import current, ensure, open_tables
 
 STEPS = ("settle", "resolve", "credit", "decay", "cool", "dedup", "promote")
 

@@ -35,10 +35,10 @@ from recall_readers import read_beside_a_writer
 
 from hindlake.memory_store.embedders import embedder_of
 from hindlake.memory_store.errors import EmbedderError
-from hindlake.memory_store.generations import store_url
-from hindlake.memory_store.predicates import Filter
+from hindlake.memory_store.recall.predicates import Filter
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.tables import Tables
+from hindlake.memory_store.store.generations import store_url
+from hindlake.memory_store.store.tables import Tables
 
 LIMIT = 10
 

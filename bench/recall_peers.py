@@ -26,8 +26,8 @@ class LanceHybrid:
     def __init__(self, built: store.Built) -> None:
         import lancedb
 
-        from hindlake.memory_store.generations import store_url
-        from hindlake.memory_store.lake import s3_options
+        from hindlake.memory_store.files.lake import s3_options
+        from hindlake.memory_store.store.generations import store_url
 
         url = store_url(built.settings, store.GENERATION)
         options = s3_options(built.settings) if built.settings.is_remote else None

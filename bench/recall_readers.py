@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import recall_store as store
 
-from hindlake.memory_store.generations import current, fold_to_head, open_tables
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import settle
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.log import settle
+from hindlake.memory_store.store.generations import current, fold_to_head, open_tables
 
 
 def read_beside_a_writer(built: store.Built, readers: int, seconds: float) -> dict[str, Any]:

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from hindlake import Memory
 from hindlake.memory_store.embedders import Curve
-from hindlake.memory_store.generations import Generation, store_url
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.schema import arrow_schema
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.tables import Tables
+from hindlake.memory_store.store.generations import Generation, store_url
+from hindlake.memory_store.store.tables import Tables
 
 NAMESPACE = "bench"
 GENERATION = "g000001-bench"
@@ -150,7 +150,7 @@ class Built:
 
     def memory(self) -> Memory:
         """The memory of the store, as an agent has it; queries are embedded by what knows their vectors."""
-        from hindlake.memory_store import reader
+        from hindlake.memory_store.recall import reader
 
         embedder = self.embedder
         reader.embedder_named = lambda name, settings: embedder  # type: ignore[assignment]

@@ -30,14 +30,14 @@ import numpy as np
 import pyarrow as pa
 
 from hindlake.jobs import embed_shard, reindex
-from hindlake.memory_store import generations
 from hindlake.memory_store.clock import END_OF_TIME, SystemClock
 from hindlake.memory_store.embedders import Embedded, embedder_named, embedder_of
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import log_path
-from hindlake.memory_store.registry import current
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.log import log_path
 from hindlake.memory_store.schema import conform
 from hindlake.memory_store.settings import Settings
+from hindlake.memory_store.store import generations
+from hindlake.memory_store.store.registry import current
 from hindlake.sdk.memory import Memory
 
 NAMESPACE = "default"

@@ -18,11 +18,11 @@ from functools import partial
 
 import numpy as np
 
-from hindlake.memory_store.predicates import Filter
-from hindlake.memory_store.relations import mentions_in, neighbours
+from hindlake.memory_store.recall.predicates import Filter
+from hindlake.memory_store.recall.relations import mentions_in, neighbours
 from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.tables import Tables
+from hindlake.memory_store.store.tables import Tables
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -24,12 +24,12 @@ import numpy as np
 
 from hindlake.flows.maintenance import WEEKLY, run_steps
 from hindlake.flows.pipeline import run_reflect
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.traces import write_events
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.generations import current, open_tables
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import write_events
+from hindlake.memory_store.store.generations import current, open_tables
 from hindlake.sdk.memory import Memory
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hindlake.jobs.scripted_model import ScriptedModel
+from hindlake.jobs.models.scripted_model import ScriptedModel
 
 #: A chat message of the assistant, its text, or an HTTP status with which the call fails.
 Answer = dict[str, Any] | str | int

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..memory_store.clock import Clock
-from ..memory_store.lake import Lake
-from ..memory_store.leases import hold
+from ..memory_store.files.lake import Lake
+from ..memory_store.files.leases import hold
 from ..memory_store.settings import Settings
 
 Progress = Callable[[int, int], None]
@@ -37,7 +37,7 @@ def leased(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Leased]:
-    """Hold the leases of a job while the block runs; see `memory_store.leases`. A dry run takes none."""
+    """Hold the leases of a job while the block runs; see `memory_store.files.leases`. A dry run takes none."""
     seconds = 0.0 if dry_run else settings.jobs.lease_seconds
     with hold(lake, job, namespaces, clock, seconds) as held:
 

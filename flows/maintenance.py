@@ -16,20 +16,20 @@ from ..jobs.collect import collect
 from ..jobs.cool import cool
 from ..jobs.credit import credit
 from ..jobs.decay import decay
-from ..jobs.decide import DecideReport
+from ..jobs.deciding.decide import DecideReport
 from ..jobs.dedup import dedup
 from ..jobs.merge import merge
 from ..jobs.promote import promote
-from ..jobs.reflectors import Name, pair_judges
+from ..jobs.reflecting.reflectors import Name, pair_judges
+from ..jobs.reflecting.rules.attributes import holds_many
 from ..jobs.resolve_pending import resolve_pending
-from ..jobs.rules.attributes import holds_many
 from ..jobs.settle import settle_and_fold
 from ..jobs.shards import Engine
 from ..memory_store.clock import Clock
 from ..memory_store.errors import HindlakeError
-from ..memory_store.lake import Lake
+from ..memory_store.files.lake import Lake
 from ..memory_store.settings import Settings
-from ..memory_store.switching import keep_up
+from ..memory_store.store.switching import keep_up
 from .leased import leased
 from .pipeline import run_purge_sweep
 

@@ -10,13 +10,13 @@ from ..jobs.passages import PassagesReport, passages
 from ..jobs.patterns import PatternReport, patterns
 from ..jobs.purge import Receipt, purge, sweep_due
 from ..jobs.reflect import Announcement, ReflectReport, reflect
-from ..jobs.reflectors import Name, judge_of, reflector_of
+from ..jobs.reflecting.reflectors import Name, judge_of, reflector_of
 from ..jobs.review import SAMPLE, ReviewReport, review
 from ..jobs.shards import Engine
 from ..jobs.undo import UndoReport, undo
 from ..memory_store.clock import Clock
-from ..memory_store.lake import Lake
-from ..memory_store.requests import taken_up
+from ..memory_store.files.lake import Lake
+from ..memory_store.records.requests import taken_up
 from ..memory_store.settings import Settings
 from .leased import leased
 

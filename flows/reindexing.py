@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..jobs.budget import Forecast
+from ..jobs.models.budget import Forecast
 from ..jobs.reindex import LEAST_RECALL, Limits, ReindexReport, Started, reindex
 from ..jobs.shards import Engine
 from ..memory_store.clock import Clock
 from ..memory_store.errors import UsageError
-from ..memory_store.lake import Lake
+from ..memory_store.files.lake import Lake
 from ..memory_store.settings import Settings
 from .leased import leased
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..jobs.reflect import Announcement, ReflectReport, reflect
-from ..jobs.reflectors import Name, reflector_of
+from ..jobs.reflecting.reflectors import Name, reflector_of
 from ..jobs.rereflect import finish, prepare
 from ..jobs.shards import Engine
 from ..memory_store.clock import Clock
 from ..memory_store.errors import UsageError
-from ..memory_store.lake import Lake
+from ..memory_store.files.lake import Lake
 from ..memory_store.settings import Settings
 from .leased import leased
 

@@ -6,15 +6,15 @@ import tempfile
 from pathlib import Path
 
 from ..jobs.backup import BackupReport, backup, forecast
-from ..jobs.backup_check import VerifyReport, verify
 from ..jobs.collect import collect
 from ..jobs.restore import RestoreReport, restore
-from ..memory_store.backups import Backups, Progress
+from ..jobs.safekeeping.check import VerifyReport, verify
 from ..memory_store.clock import Clock
 from ..memory_store.errors import UsageError
-from ..memory_store.folder import Folder
-from ..memory_store.lake import Lake
-from ..memory_store.log import settle
+from ..memory_store.files.backups import Backups, Progress
+from ..memory_store.files.folder import Folder
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.log import settle
 from ..memory_store.settings import Settings
 
 

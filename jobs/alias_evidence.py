@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..memory_store.entities import find_entities
-from ..memory_store.names import Likeness, is_identifier, is_organised, likeness, name_key, without_kind
+from ..memory_store.text.entities import find_entities
+from ..memory_store.text.names import Likeness, is_identifier, is_organised, likeness, name_key, without_kind
 
 Row = Mapping[str, Any]
 

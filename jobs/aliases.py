@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..memory_store.aliases import Alias, alias_id, alias_row, same_name, stored_aliases
 from ..memory_store.clock import Clock
-from ..memory_store.inbox import Row
-from ..memory_store.lake import Lake
-from ..memory_store.log import read_keys
-from ..memory_store.predicates import READABLE
-from ..memory_store.purged import blocked
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.inbox import Row
+from ..memory_store.history.log import read_keys
+from ..memory_store.recall.predicates import READABLE
+from ..memory_store.records.purged import blocked
 from ..memory_store.settings import Settings
+from ..memory_store.text.aliases import Alias, alias_id, alias_row, same_name, stored_aliases
 from .alias_evidence import COLUMNS, Proposal, proposals, suggestions
-from .decide import Decided, DecideReport, View, decide
+from .deciding.decide import Decided, DecideReport, View, decide
 
 #: Kinds whose names are looked at: an episode is its trace, as it was said.
 KINDS = ("experience", "fact", "preference", "rule")

@@ -24,17 +24,17 @@ from hashlib import sha256
 from secrets import token_hex
 from typing import Any
 
-from ..memory_store.backups import Backups, Kept, Manifest, Progress, pool_path, remember
 from ..memory_store.clock import Clock
 from ..memory_store.errors import LakeError, NoGeneration
-from ..memory_store.fingerprint import point
-from ..memory_store.lake import Entry, Lake, namespace_path
-from ..memory_store.lake_format import own_version
-from ..memory_store.log import log_path
-from ..memory_store.registry import current
+from ..memory_store.files.backups import Backups, Kept, Manifest, Progress, pool_path, remember
+from ..memory_store.files.lake import Entry, Lake, namespace_path
+from ..memory_store.files.lake_format import own_version
+from ..memory_store.history.fingerprint import point
+from ..memory_store.history.log import log_path
 from ..memory_store.settings import Settings
-from .backup_check import check_files, check_points, damage
-from .backup_prune import grace, prune
+from ..memory_store.store.registry import current
+from .safekeeping.check import check_files, check_points, damage
+from .safekeeping.prune import grace, prune
 
 #: Folders of the lake that say what is going on and nothing that is kept.
 NOT_KEPT = ("lease", "probe")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from ..memory_store.capture.reads import roll_reads
+from ..memory_store.capture.spool import home_label, roll_segments, waiting
 from ..memory_store.clock import Clock, as_utc
-from ..memory_store.lake import Lake
-from ..memory_store.reads import roll_reads
+from ..memory_store.files.lake import Lake
 from ..memory_store.settings import Settings
-from ..memory_store.spool import home_label, roll_segments, waiting
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..memory_store.clock import Clock, as_utc
 from ..memory_store.errors import DamagedFile
+from ..memory_store.files.lake import Entry, Lake, namespace_path
 from ..memory_store.ids import derive_id
-from ..memory_store.lake import Entry, Lake, namespace_path
 from ..memory_store.schema import arrow_schema
 from ..memory_store.settings import Settings
 

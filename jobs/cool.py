@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ..memory_store import runs
 from ..memory_store.clock import Clock
-from ..memory_store.cold import COLD, COOL, quiet_to, write_archive
 from ..memory_store.embedders import embedder_named
-from ..memory_store.generations import ensure, fold_to_head, open_tables
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.cold import COLD, COOL, quiet_to, write_archive
+from ..memory_store.history.inbox import write_proposals
+from ..memory_store.history.log import settle
 from ..memory_store.ids import derive_id
-from ..memory_store.inbox import write_proposals
-from ..memory_store.lake import Lake
-from ..memory_store.log import settle
-from ..memory_store.predicates import Filter
+from ..memory_store.recall.predicates import Filter
+from ..memory_store.records import runs
 from ..memory_store.settings import Settings
-from .decide import DecideReport
+from ..memory_store.store.generations import ensure, fold_to_head, open_tables
+from .deciding.decide import DecideReport
 
 if TYPE_CHECKING:
-    from ..memory_store.tables import Tables
+    from ..memory_store.store.tables import Tables
 
 #: Memories of one file of the archive.
 FILE_ROWS = 20_000

@@ -28,14 +28,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..memory_store.capture.traces import read_trace_files
 from ..memory_store.clock import Clock
-from ..memory_store.lake import Lake
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.touches import restored_at
+from ..memory_store.records.usage import heirs, inherited, read_usage, write_credit
 from ..memory_store.schema import conform
 from ..memory_store.settings import CreditSettings, Settings
-from ..memory_store.touches import restored_at
-from ..memory_store.traces import read_trace_files
-from ..memory_store.usage import heirs, inherited, read_usage, write_credit
-from .decide import Decided, DecideReport, View, decide
+from .deciding.decide import Decided, DecideReport, View, decide
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,13 +17,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..memory_store.clock import Clock, as_utc
-from ..memory_store.lake import Lake
-from ..memory_store.ranking import decayed
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.touches import restored_at
+from ..memory_store.recall.ranking import decayed
+from ..memory_store.records.usage import first_read, heirs, inherited, read_usage
 from ..memory_store.schema import ALIAS
 from ..memory_store.settings import RetentionPolicy, Settings
-from ..memory_store.touches import restored_at
-from ..memory_store.usage import first_read, heirs, inherited, read_usage
-from .decide import Decided, DecideReport, View, decide
+from .deciding.decide import Decided, DecideReport, View, decide
 
 if TYPE_CHECKING:
     import numpy as np

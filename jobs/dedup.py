@@ -13,14 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..memory_store.clock import Clock
-from ..memory_store.inbox import Row
-from ..memory_store.lake import Lake
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.inbox import Row
+from ..memory_store.records.usage import heirs, inherited, read_usage
 from ..memory_store.settings import Settings
-from ..memory_store.usage import heirs, inherited, read_usage
-from .decide import Decided, DecideReport, View, decide
-from .meet import JudgeOf, Scale, meet, no_judge
-from .neighbourhoods import Neighbourhood, neighbourhoods, over_shards
-from .pairs import COLUMNS, Judge, Verdict
+from .comparing.pairs import COLUMNS, Judge, Verdict
+from .deciding.decide import Decided, DecideReport, View, decide
+from .deciding.meet import JudgeOf, Scale, meet, no_judge
+from .deciding.neighbourhoods import Neighbourhood, neighbourhoods, over_shards
 from .shards import Engine
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from ..memory_store.embedders import Embedder, metered
 from ..memory_store.embedders.endpoint import BATCH
 from ..memory_store.errors import BudgetExceeded, EmbedderError
-from ..memory_store.lake import Lake
+from ..memory_store.files.lake import Lake
+from ..memory_store.records.vectors import VectorCache
 from ..memory_store.settings import Settings
-from ..memory_store.vectors import VectorCache
-from .budget import Budget, Hold, Usage, estimate_tokens
+from .models.budget import Budget, Hold, Usage, estimate_tokens
 
 #: Texts that a model of this machine is given first; what takes less than `_QUICK` seconds is given twice as many.
 _FIRST = 64

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..memory_store.capture.events import Event
+from ..memory_store.capture.masking import Mask
+from ..memory_store.capture.traces import scan_events, write_events
 from ..memory_store.clock import Clock
 from ..memory_store.errors import UsageError
-from ..memory_store.events import Event
+from ..memory_store.files.lake import Lake
 from ..memory_store.formats import (
     FORMATS,
     Broken,
@@ -29,10 +32,7 @@ from ..memory_store.formats import (
     read_records,
     trace_id_of,
 )
-from ..memory_store.lake import Lake
-from ..memory_store.masking import Mask
 from ..memory_store.settings import Settings, check_namespace
-from ..memory_store.traces import scan_events, write_events
 
 #: Traces of one file of the lake, and the bounds that keep a batch small when traces are large.
 _BATCH_TRACES, _BATCH_EVENTS, _BATCH_CHARS = 1_000, 50_000, 64_000_000

@@ -13,17 +13,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..memory_store.clock import END_OF_TIME, Clock
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.inbox import Row
 from ..memory_store.ids import derive_id
-from ..memory_store.inbox import Row
-from ..memory_store.lake import Lake
-from ..memory_store.language import is_cjk
 from ..memory_store.settings import Settings
-from .decide import Decided, DecideReport, View, decide
-from .meet import JudgeOf, Met, Scale, meet, no_judge
-from .neighbourhoods import Neighbourhood, Rows, neighbourhoods, over_shards
-from .pairs import Judge
+from ..memory_store.text.language import is_cjk
+from .comparing.pairs import Judge
+from .comparing.wording import normal_text
+from .deciding.decide import Decided, DecideReport, View, decide
+from .deciding.meet import JudgeOf, Met, Scale, meet, no_judge
+from .deciding.neighbourhoods import Neighbourhood, Rows, neighbourhoods, over_shards
 from .shards import Engine
-from .wording import normal_text
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from ..memory_store.clock import Clock, as_utc
 from ..memory_store.embedders import embedder_named
-from ..memory_store.generations import ensure, fold_to_head, open_tables
-from ..memory_store.lake import Lake
-from ..memory_store.log import settle
-from ..memory_store.passage_fold import fold_passages
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.log import settle
 from ..memory_store.settings import Settings
+from ..memory_store.store.generations import ensure, fold_to_head, open_tables
+from ..memory_store.store.passage_fold import fold_passages
 
 
 @dataclass(frozen=True)

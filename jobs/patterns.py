@@ -16,33 +16,33 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..memory_store import runs
+from ..memory_store.capture.traces import read_traces
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import embedder_named
 from ..memory_store.errors import BudgetExceeded, ModelError
-from ..memory_store.generations import ensure, fold_to_head, open_tables
+from ..memory_store.files.lake import Lake, namespace_path
+from ..memory_store.history.inbox import Row
+from ..memory_store.history.log import read_keys, settle
 from ..memory_store.ids import derive_id
-from ..memory_store.inbox import Row
-from ..memory_store.lake import Lake, namespace_path
-from ..memory_store.log import read_keys, settle
-from ..memory_store.predicates import Filter
+from ..memory_store.recall.predicates import Filter
+from ..memory_store.records import runs
+from ..memory_store.records.vectors import embed_rows
 from ..memory_store.schema import table_of
 from ..memory_store.settings import Settings
-from ..memory_store.traces import read_traces
-from ..memory_store.vectors import embed_rows
-from .decide import ROUNDS, propose
-from .patterns_decide import COLUMNS, RULES, Item, Verdict, decide_on, judged_id, needs_words
-from .patterns_look import Look
-from .patterns_mine import mine
-from .patterns_support import Pattern
-from .patterns_window import Window, look_shard, look_tasks, since_of, window
-from .patterns_words import TAG, candidate_of
-from .resolve import normal_text
-from .rules.checks import refusal_reason
+from ..memory_store.store.generations import ensure, fold_to_head, open_tables
+from .deciding.decide import ROUNDS, propose
+from .deciding.resolve import normal_text
+from .mining.decide import COLUMNS, RULES, Item, Verdict, decide_on, judged_id, needs_words
+from .mining.look import Look
+from .mining.mine import mine
+from .mining.support import Pattern
+from .mining.window import Window, look_shard, look_tasks, since_of, window
+from .mining.words import TAG, candidate_of
+from .reflecting.rules.checks import refusal_reason
 from .shards import Engine, choose_engine, map_shards
 
 if TYPE_CHECKING:
-    from .patterns_model import Judgement, PatternJudge
+    from .mining.model import Judgement, PatternJudge
 
 #: What every report counts, zero or not.
 COUNTS = (

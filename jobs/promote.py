@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..memory_store.clock import Clock
-from ..memory_store.inbox import Row
-from ..memory_store.lake import Lake
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.inbox import Row
 from ..memory_store.settings import Settings
-from .decide import Decided, DecideReport, View, decide
+from .deciding.decide import Decided, DecideReport, View, decide
 
 if TYPE_CHECKING:
     import numpy as np

@@ -21,25 +21,25 @@ from typing import Any
 
 import msgspec
 
+from ..memory_store.capture.reads import roll_reads
+from ..memory_store.capture.spool import home_label, roll_segments, waiting
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import embedder_named
 from ..memory_store.errors import UsageError
-from ..memory_store.generations import build, current, ensure, fold_to_head, open_tables
+from ..memory_store.files.lake import Lake
+from ..memory_store.files.store_files import generation_folders, remove_generation
+from ..memory_store.history.log import settle
 from ..memory_store.ids import derive_id
-from ..memory_store.lake import Lake
-from ..memory_store.leftovers import Place, find, find_in_backups
-from ..memory_store.log import settle
-from ..memory_store.pieces import Pieces
-from ..memory_store.purged import Purge, blocked, purges, receipt_path, write_purge, write_receipt
-from ..memory_store.reads import roll_reads
+from ..memory_store.records.leftovers import Place, find, find_in_backups
+from ..memory_store.records.pieces import Pieces
+from ..memory_store.records.purged import Purge, blocked, purges, receipt_path, write_purge, write_receipt
+from ..memory_store.records.vectors import namespace_key
 from ..memory_store.settings import Settings
-from ..memory_store.spool import home_label, roll_segments, waiting
-from ..memory_store.store_files import generation_folders, remove_generation
-from ..memory_store.vectors import namespace_key
-from .purge_backups import open_backups, sweep_backups
-from .purge_decide import decide
-from .purge_files import Removed, sweep
-from .purge_plan import Asked, Plan, listed, plan_purge
+from ..memory_store.store.generations import build, current, ensure, fold_to_head, open_tables
+from .purging.backups import open_backups, sweep_backups
+from .purging.decide import decide
+from .purging.files import Removed, sweep
+from .purging.plan import Asked, Plan, listed, plan_purge
 
 #: What no program here can reach, said in every receipt.
 OUT_OF_REACH = (

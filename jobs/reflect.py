@@ -13,27 +13,27 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from ..memory_store import runs
-from ..memory_store.batches import batches_out
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import embedder_named
 from ..memory_store.errors import ModelError
-from ..memory_store.generations import ensure, open_tables
+from ..memory_store.files.lake import Lake, namespace_path
+from ..memory_store.history.inbox import Row
 from ..memory_store.ids import derive_id
-from ..memory_store.inbox import Row
-from ..memory_store.lake import Lake, namespace_path
+from ..memory_store.records import runs
+from ..memory_store.records.batches import batches_out
 from ..memory_store.schema import table_of
 from ..memory_store.settings import Settings
-from .batch_desk import BatchDesk, keys_out
-from .budget import Forecast, Usage
-from .candidates import Reflector
-from .paid import PaidReflector
-from .pair_judge import RunJudge
-from .plan import GroupPlan, plan, shards
-from .propose import Proposer
-from .questions import Question
-from .reflect_shard import ShardResult, ShardTask, forecast_shard, reflect_shard
-from .rules.attributes import holds_many
+from ..memory_store.store.generations import ensure, open_tables
+from .comparing.pair_judge import RunJudge
+from .deciding.propose import Proposer
+from .models.batch_desk import BatchDesk, keys_out
+from .models.budget import Forecast, Usage
+from .models.paid import PaidReflector
+from .models.questions import Question
+from .reflecting.candidates import Reflector
+from .reflecting.plan import GroupPlan, plan, shards
+from .reflecting.reflect_shard import ShardResult, ShardTask, forecast_shard, reflect_shard
+from .reflecting.rules.attributes import holds_many
 from .shards import Engine, choose_engine, map_shards
 
 #: What every report counts, zero or not.

@@ -15,21 +15,21 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ..memory_store import runs
+from ..memory_store.capture.reads import roll_reads
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import Embedded, Embedder, embedder_of, metered
 from ..memory_store.errors import BudgetExceeded, EmbedderError
-from ..memory_store.generation_check import Check, check
-from ..memory_store.generations import ensure, make
-from ..memory_store.lake import Lake
-from ..memory_store.log import settle
-from ..memory_store.reads import roll_reads
-from ..memory_store.registry import Claim, Generation, claim, current, drop, find, mark_ready, switch, usable
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.log import settle
+from ..memory_store.records import runs
+from ..memory_store.records.texts import embedded_texts
+from ..memory_store.records.vectors import VectorCache
 from ..memory_store.settings import Settings
-from ..memory_store.texts import embedded_texts
-from ..memory_store.vectors import VectorCache
-from .budget import Budget, Forecast, Usage, estimate_tokens
+from ..memory_store.store.generation_check import Check, check
+from ..memory_store.store.generations import ensure, make
+from ..memory_store.store.registry import Claim, Generation, claim, current, drop, find, mark_ready, switch, usable
 from .embed_shard import CallMeter, EmbedResult, EmbedTask, embed_shard
+from .models.budget import Budget, Forecast, Usage, estimate_tokens
 from .shards import Engine, choose_engine, map_shards
 
 if TYPE_CHECKING:

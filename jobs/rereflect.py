@@ -18,23 +18,23 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from ..memory_store import runs
-from ..memory_store.branch import Branch, BranchLake, branches, write_branch
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import embedder_named
 from ..memory_store.errors import UsageError
-from ..memory_store.generations import catch_up, ensure, fold_to_head, make, open_tables
-from ..memory_store.inbox import write_proposals
-from ..memory_store.lake import Lake, namespace_path
-from ..memory_store.log import read_keys, settle
-from ..memory_store.predicates import Filter
-from ..memory_store.registry import Known, claim, find, mark_ready, switch, usable
+from ..memory_store.files.lake import Lake, namespace_path
+from ..memory_store.history.branch import Branch, BranchLake, branches, write_branch
+from ..memory_store.history.inbox import write_proposals
+from ..memory_store.history.log import read_keys, settle
+from ..memory_store.recall.predicates import Filter
+from ..memory_store.records import runs
 from ..memory_store.schema import ADDING
 from ..memory_store.settings import Settings
-from ..memory_store.switching import discard
-from .adopt import COLUMNS, adopted
-from .fork import bring_over, fork_log, replaced_ids
-from .plan import gated_traces
+from ..memory_store.store.generations import catch_up, ensure, fold_to_head, make, open_tables
+from ..memory_store.store.registry import Known, claim, find, mark_ready, switch, usable
+from ..memory_store.store.switching import discard
+from .deciding.adopt import COLUMNS, adopted
+from .deciding.fork import bring_over, fork_log, replaced_ids
+from .reflecting.plan import gated_traces
 
 #: How often what was changed by others meanwhile is decided anew.
 _ROUNDS = 5

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..memory_store import runs
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import embedder_named
-from ..memory_store.generations import ensure, open_tables
-from ..memory_store.lake import Lake
+from ..memory_store.files.lake import Lake
+from ..memory_store.records import runs
 from ..memory_store.settings import Settings
-from .decide import DecideReport
-from .meet import JudgeOf, no_judge
-from .propose import Proposer
+from ..memory_store.store.generations import ensure, open_tables
+from .deciding.decide import DecideReport
+from .deciding.meet import JudgeOf, no_judge
+from .deciding.propose import Proposer
 
 #: Pending memories that are decided on together; a run that is killed keeps what it decided before.
 BATCH = 1_000

@@ -18,25 +18,25 @@ from typing import Any
 
 import msgspec
 
-from ..memory_store.backups import Backups, Manifest, Progress
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import Embedder, embedder_named, embedder_of
 from ..memory_store.errors import DamagedFile, LakeError, UsageError
-from ..memory_store.generations import build
-from ..memory_store.held import Place
-from ..memory_store.held import hold as build_held
-from ..memory_store.inbox import inbox_paths
-from ..memory_store.lake import Lake, namespace_path
-from ..memory_store.lake_format import MARKER, LakeFormat, check_format, read_format
-from ..memory_store.log import head, settle
-from ..memory_store.pieces import Pieces
-from ..memory_store.purged import Blocked, Purge, purges
-from ..memory_store.registry import current
+from ..memory_store.files.backups import Backups, Manifest, Progress
+from ..memory_store.files.lake import Lake, namespace_path
+from ..memory_store.files.lake_format import MARKER, LakeFormat, check_format, read_format
+from ..memory_store.history.inbox import inbox_paths
+from ..memory_store.history.log import head, settle
+from ..memory_store.records.pieces import Pieces
+from ..memory_store.records.purged import Blocked, Purge, purges
+from ..memory_store.records.vectors import namespace_key
 from ..memory_store.settings import Settings
-from ..memory_store.vectors import namespace_key
-from .purge_decide import decide
-from .purge_files import cleaned_file
-from .restore_plan import MISSING, Step, plan
+from ..memory_store.store.generations import build
+from ..memory_store.store.held import Place
+from ..memory_store.store.held import hold as build_held
+from ..memory_store.store.registry import current
+from .purging.decide import decide
+from .purging.files import cleaned_file
+from .safekeeping.restore_plan import MISSING, Step, plan
 
 _WORKERS = 8
 

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 
 from ..memory_store.clock import Clock
 from ..memory_store.errors import UsageError
+from ..memory_store.files.lake import Among, Lake, namespace_path
+from ..memory_store.history.inbox import Row, write_user_act
+from ..memory_store.history.log import log_paths
 from ..memory_store.ids import derive_id
-from ..memory_store.inbox import Row, write_user_act
-from ..memory_store.lake import Among, Lake, namespace_path
-from ..memory_store.log import log_paths
-from ..memory_store.predicates import READABLE
-from ..memory_store.reflected import memories_of, reflected_ids
-from ..memory_store.reviews import fix_sample, last_verdicts, read_reviews, read_sample
+from ..memory_store.recall.predicates import READABLE
+from ..memory_store.records.reflected import memories_of, reflected_ids
+from ..memory_store.records.reviews import fix_sample, last_verdicts, read_reviews, read_sample
 
 #: Memories of one sample (R11).
 SAMPLE = 100

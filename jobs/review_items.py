@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from ..memory_store.events import Event, Trace
-from ..memory_store.inbox import Row
-from ..memory_store.lake import Lake
-from ..memory_store.masking import Mask
-from ..memory_store.reviews import VERDICTS, Verdict, prompt_of
+from ..memory_store.capture.events import Event, Trace
+from ..memory_store.capture.masking import Mask
+from ..memory_store.capture.traces import read_traces
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.inbox import Row
+from ..memory_store.records.reviews import VERDICTS, Verdict, prompt_of
 from ..memory_store.settings import Settings
-from ..memory_store.traces import read_traces
-from .rendering import neutral
+from .reflecting.rendering import neutral
 
 #: Columns of a memory that a reviewer is shown, where they say something.
 FIELDS = (

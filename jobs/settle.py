@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from ..memory_store.clock import Clock
 from ..memory_store.embedders import embedder_named
-from ..memory_store.generations import ensure, fold_to_head, open_tables
-from ..memory_store.lake import Lake
-from ..memory_store.log import settle
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.log import settle
 from ..memory_store.settings import Settings
-from .decide import DecideReport
+from ..memory_store.store.generations import ensure, fold_to_head, open_tables
+from .deciding.decide import DecideReport
 
 
 def settle_and_fold(

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..memory_store import runs
 from ..memory_store.clock import END_OF_TIME, Clock
 from ..memory_store.errors import UsageError
-from ..memory_store.inbox import Row
-from ..memory_store.lake import Lake
-from ..memory_store.log import read_log
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.inbox import Row
+from ..memory_store.history.log import read_log
+from ..memory_store.records import runs
 from ..memory_store.schema import ADDING, STATE
 from ..memory_store.settings import Settings
-from .decide import Decided, View, decide
+from .deciding.decide import Decided, View, decide
 
 if TYPE_CHECKING:
     import pyarrow as pa

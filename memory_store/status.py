@@ -9,21 +9,21 @@ from typing import Any
 
 import msgspec
 
-from .batches import questions_out
+from .capture.traces import scan_events
 from .clock import Clock
-from .cold import cold_count
 from .errors import NoGeneration
-from .gated import looked_at, over
-from .generations import current, open_tables
-from .inbox import inbox_paths
-from .lake import Lake
-from .log import head
-from .overlay import OverlayReader
-from .predicates import READABLE
-from .runs import last_runs
+from .files.lake import Lake
+from .history.cold import cold_count
+from .history.inbox import inbox_paths
+from .history.log import head
+from .history.overlay import OverlayReader
+from .history.touches import quarantined
+from .recall.predicates import READABLE
+from .records.batches import questions_out
+from .records.gated import looked_at, over
+from .records.runs import last_runs
 from .settings import Settings
-from .touches import quarantined
-from .traces import scan_events
+from .store.generations import current, open_tables
 
 
 def status(lake: Lake, settings: Settings, clock: Clock) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _store_counts(lake: Lake, settings: Settings, namespace: str) -> dict[str, A
 
 
 def _waiting(lake: Lake, settings: Settings, namespace: str, events: Any, clock: Clock) -> dict[str, Any]:
-    from .spool import waiting as spooled
+    from .capture.spool import waiting as spooled
 
     abandoned = timedelta(hours=settings.gate.abandoned_hours)
     ready = over(events, clock.now(), abandoned) - looked_at(lake, namespace).keys()

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from .clock import END_OF_TIME
 from .ids import derive_id
-from .names import name_key as name_key
+from .text.names import name_key as name_key
 
 #: Kinds that a page tells, in this order, and what they are headed by.
 HEADINGS = {"rule": "Rules", "fact": "Facts", "preference": "Preferences", "experience": "Lessons"}

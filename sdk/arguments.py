@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from ..memory_store.clock import as_utc
-from ..memory_store.conditions import Condition
 from ..memory_store.errors import UsageError
-from ..memory_store.predicates import READABLE, Filter
+from ..memory_store.recall.conditions import Condition
+from ..memory_store.recall.predicates import READABLE, Filter
 
 #: Kinds that a search returns unless it names others (R5): all but episodes.
 DEFAULT_KINDS: tuple[str, ...] = ("experience", "fact", "preference", "rule")

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from ..memory_store.clock import END_OF_TIME
-from ..memory_store.language import language_of
+from ..memory_store.text.language import language_of
 from .hits import Hit
 
 #: Tokens that a prompt may have in all: longer ones were found to fail (R26).

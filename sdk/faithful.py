@@ -31,7 +31,7 @@ from uuid import UUID
 
 import msgspec
 
-from ..memory_store.limits import visible
+from ..memory_store.capture.limits import visible
 
 #: What sits deeper than this is stored as its repr.
 _DEPTH = 64

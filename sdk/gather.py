@@ -9,7 +9,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from ..memory_store.errors import UsageError
-from ..memory_store.tokens import count_tokens
+from ..memory_store.text.tokens import count_tokens
 from .context import Context, Found, Source, assemble, experiences_for
 from .hits import Hit
 from .working import Turn

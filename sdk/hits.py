@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..memory_store.search import Hit as Found
+    from ..memory_store.recall.search import Hit as Found
 
 
 @dataclass(frozen=True)

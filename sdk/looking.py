@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, overload
 
-from ..memory_store.as_of import past
 from ..memory_store.clock import Clock
 from ..memory_store.errors import UsageError
-from ..memory_store.explain import Explanation
-from ..memory_store.explain import explain as explain_memory
-from ..memory_store.lake import Lake
-from ..memory_store.moments import Moment, period_of
-from ..memory_store.predicates import READABLE
-from ..memory_store.replay import Replay, Selection
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.as_of import past
+from ..memory_store.history.explain import Explanation
+from ..memory_store.history.explain import explain as explain_memory
+from ..memory_store.history.moments import Moment, period_of
+from ..memory_store.history.replay import Replay, Selection
+from ..memory_store.recall.predicates import READABLE
+from ..memory_store.recall.why import QueryExplanation, explain_query
 from ..memory_store.settings import Settings
-from ..memory_store.why import QueryExplanation, explain_query
 from .arguments import filter_of, stored
 
 
@@ -78,8 +78,8 @@ class Looking:
         """What was written, read and decided in a period, as entries in the order of time; iterate over it (R32).
 
         A time may be written as `hindlake replay` takes it: `2d`, `yesterday`, `2026-03-01`. `trace` is a trace or a
-        task_id, and brings the task's steps too; `kinds` are those of `KINDS` in `memory_store.timeline`. What still
-        waits on a disk is not in it. Raises `UsageError` for what can't be meant.
+        task_id, and brings the task's steps too; `kinds` are those of `KINDS` in `memory_store.history.timeline`. What
+        still waits on a disk is not in it. Raises `UsageError` for what can't be meant.
         """
         first, last = (time if isinstance(time, str) else time.isoformat() for time in (since, until))
         start, end = period_of(first, last, self._clock.now())

@@ -9,18 +9,18 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal
 
+from ..memory_store.capture.masking import Mask
 from ..memory_store.clock import END_OF_TIME, Clock, SystemClock, as_utc
 from ..memory_store.embedders import embedder_named
 from ..memory_store.errors import EmbedderError, UnknownMemory, UsageError
-from ..memory_store.generations import ensure, fold_to_head, open_tables
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.inbox import Row, write_user_act
+from ..memory_store.history.log import settle
 from ..memory_store.ids import derive_id, sortable_id
-from ..memory_store.inbox import Row, write_user_act
-from ..memory_store.lake import Lake
-from ..memory_store.log import settle
-from ..memory_store.masking import Mask
-from ..memory_store.reader import Reader
+from ..memory_store.recall.reader import Reader
+from ..memory_store.records.vectors import embed_rows
 from ..memory_store.settings import Settings, check_namespace
-from ..memory_store.vectors import embed_rows
+from ..memory_store.store.generations import ensure, fold_to_head, open_tables
 from .arguments import ANY_SUBJECT as ANY_SUBJECT
 from .arguments import DEFAULT_KINDS, known, stored
 from .looking import Looking

@@ -8,7 +8,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..memory_store.aliases import (
+from ..memory_store.clock import Clock, SystemClock
+from ..memory_store.errors import UnknownMemory, UsageError
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.inbox import Row, write_user_act
+from ..memory_store.history.overlay import OverlayReader
+from ..memory_store.ids import derive_id, sortable_id
+from ..memory_store.recall.predicates import READABLE, Filter
+from ..memory_store.recall.relations import Neighbour, mentions_in, neighbours
+from ..memory_store.records.purged import blocked
+from ..memory_store.schema import ALIAS
+from ..memory_store.settings import Settings, check_namespace
+from ..memory_store.store.generations import ensure, open_tables
+from ..memory_store.store.tables import Tables
+from ..memory_store.text.aliases import (
     Alias,
     NameBook,
     Sort,
@@ -20,20 +33,7 @@ from ..memory_store.aliases import (
     superseded_row,
     with_overlay,
 )
-from ..memory_store.clock import Clock, SystemClock
-from ..memory_store.errors import UnknownMemory, UsageError
-from ..memory_store.generations import ensure, open_tables
-from ..memory_store.ids import derive_id, sortable_id
-from ..memory_store.inbox import Row, write_user_act
-from ..memory_store.lake import Lake
-from ..memory_store.overlay import OverlayReader
-from ..memory_store.predicates import READABLE, Filter
-from ..memory_store.purged import blocked
-from ..memory_store.relations import Neighbour, mentions_in, neighbours
-from ..memory_store.schema import ALIAS
-from ..memory_store.settings import Settings, check_namespace
-from ..memory_store.tables import Tables
-from ..memory_store.taxonomy import TaskType
+from ..memory_store.text.taxonomy import TaskType
 from .arguments import filter_of, stored
 
 

@@ -6,12 +6,12 @@ import logging
 import weakref
 from collections.abc import Sequence
 
+from ..memory_store.capture.masking import Mask
+from ..memory_store.capture.reads import Read, encode_read, new_read_id, reads_folder
+from ..memory_store.capture.spool import Spool, home_label
 from ..memory_store.clock import Clock, as_utc
-from ..memory_store.masking import Mask
-from ..memory_store.predicates import Filter, filter_json
-from ..memory_store.reads import Read, encode_read, new_read_id, reads_folder
+from ..memory_store.recall.predicates import Filter, filter_json
 from ..memory_store.settings import Settings
-from ..memory_store.spool import Spool, home_label
 from .recorder import running_trace
 from .roller import EXIT_SECONDS, Roller
 

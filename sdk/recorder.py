@@ -19,14 +19,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
+from ..memory_store.capture.events import OUTCOMES, Event, Outcome
+from ..memory_store.capture.limits import cut, printable
+from ..memory_store.capture.masking import Mask, Screen
+from ..memory_store.capture.spool import Spool, Waiting, home_label, waiting
+from ..memory_store.capture.wire import HEAD_BYTES, Own, Stem, encode
 from ..memory_store.clock import Clock, SystemClock, as_utc
-from ..memory_store.events import OUTCOMES, Event, Outcome
 from ..memory_store.ids import IdSource
-from ..memory_store.limits import cut, printable
-from ..memory_store.masking import Mask, Screen
 from ..memory_store.settings import Settings
-from ..memory_store.spool import Spool, Waiting, home_label, waiting
-from ..memory_store.wire import HEAD_BYTES, Own, Stem, encode
 from .decorators import as_task, as_tool
 from .faithful import as_real, as_text
 from .roller import EXIT_SECONDS, Roller
@@ -34,7 +34,7 @@ from .tasks import Task
 from .working import Ring, Turn, WorkingMemory
 
 if TYPE_CHECKING:
-    from ..memory_store.inbox import Row
+    from ..memory_store.history.inbox import Row
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..memory_store.capture.spool import Spool, home_label, roll_segments
 from ..memory_store.errors import HindlakeError
 from ..memory_store.settings import Settings
-from ..memory_store.spool import Spool, home_label, roll_segments
 
 if TYPE_CHECKING:
-    from ..memory_store.inbox import Row
-    from ..memory_store.lake import Lake
+    from ..memory_store.files.lake import Lake
+    from ..memory_store.history.inbox import Row
 
 #: Namespace, name and rows of a user act.
 _Act: TypeAlias = "tuple[str, str, Sequence[Row]]"
@@ -71,7 +71,7 @@ class Roller:
     def lake(self) -> Lake:
         """The lake, opened at the first call. Raises `LakeError`."""
         if self._lake is None:
-            from ..memory_store.lake import Lake
+            from ..memory_store.files.lake import Lake
 
             self._lake = Lake.open(self._settings)
         return self._lake
@@ -99,7 +99,7 @@ class Roller:
         if self._settings.is_remote:
             self._acts.append((namespace, name, rows))
             return
-        from ..memory_store.inbox import write_user_act
+        from ..memory_store.history.inbox import write_user_act
 
         write_user_act(self.lake(), namespace, rows, name=name)
 
@@ -197,15 +197,15 @@ class Roller:
 def roll_here() -> None:
     """Roll what the process that started this one says on standard input: its settings and its acts."""
     settings, acts = pickle.load(sys.stdin.buffer)
-    from ..memory_store.lake import Lake
+    from ..memory_store.files.lake import Lake
 
     _roll(settings, Lake.open(settings), deque(acts))
 
 
 def _roll(settings: Settings, lake: Lake, acts: deque[_Act]) -> None:
     """Put everything into the lake that lies in the spool folder and that no one holds, and acts that wait."""
-    from ..memory_store.inbox import write_user_act
-    from ..memory_store.reads import roll_reads
+    from ..memory_store.capture.reads import roll_reads
+    from ..memory_store.history.inbox import write_user_act
 
     roll_segments(lake, settings.spool_folder, home_label(settings), fsync=settings.recorder.fsync)
     while acts:
@@ -216,7 +216,7 @@ def _roll(settings: Settings, lake: Lake, acts: deque[_Act]) -> None:
 
 
 def _bucket_is_lost() -> bool:
-    from ..memory_store.bucket import is_forked
+    from ..memory_store.files.bucket import is_forked
 
     return is_forked()
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
-from ..memory_store.as_of import past, search_past
 from ..memory_store.clock import Clock
-from ..memory_store.conditions import Condition
 from ..memory_store.errors import UsageError
-from ..memory_store.lake import Lake
-from ..memory_store.moments import Moment
-from ..memory_store.predicates import Filter
-from ..memory_store.reader import Answer, Reader
+from ..memory_store.files.lake import Lake
+from ..memory_store.history.as_of import past, search_past
+from ..memory_store.history.moments import Moment
+from ..memory_store.recall.conditions import Condition
+from ..memory_store.recall.predicates import Filter
+from ..memory_store.recall.reader import Answer, Reader
 from ..memory_store.settings import Settings
 from .arguments import ANY_SUBJECT, DEFAULT_KINDS, filter_of, many, stored
 from .context import EXPERIENCES, PROMPT_TOKENS, Context, Source

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ..memory_store.capture.events import OUTCOMES, Event, Outcome, trace_of
+from ..memory_store.capture.wire import decode
 from ..memory_store.clock import END_OF_TIME
-from ..memory_store.events import OUTCOMES, Event, Outcome, trace_of
-from ..memory_store.wire import decode
 from .faithful import as_int, as_json, as_real, as_text
 from .working import Ring, Turn, shortened, turns_of
 
@@ -268,7 +268,8 @@ class Task:
         recorder = self._recorder
         # Same promise as in `_log`: a digest that can't be written is packed later, by the job.
         try:
-            from ..memory_store.episodes import episode_rows
+            from ..memory_store.capture.episodes import episode_rows
+
             for last in self.at_end:
                 last(self)
             if events := [*self._first, *self._last]:

@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from ..memory_store.events import Event
-from ..memory_store.wire import decode, encode
+from ..memory_store.capture.events import Event
+from ..memory_store.capture.wire import decode, encode
 
 #: Conversations that are kept; the one that was quiet longest goes first.
 CONVERSATIONS = 256

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hindlake.jobs.decide import Decided, View, decide
+from hindlake.jobs.deciding.decide import Decided, View, decide
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from story_home import TODAY
 

@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from servers.s3 import S3Server, s3_home, s3_server
 

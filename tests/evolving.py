@@ -21,25 +21,25 @@ from hindlake.jobs.dedup import dedup
 from hindlake.jobs.merge import merge
 from hindlake.jobs.promote import promote
 from hindlake.jobs.reflect import reflect
+from hindlake.jobs.reflecting.rules.attributes import holds_many
+from hindlake.jobs.reflecting.rules_reflector import RulesReflector
 from hindlake.jobs.resolve_pending import resolve_pending
-from hindlake.jobs.rules.attributes import holds_many
-from hindlake.jobs.rules_reflector import RulesReflector
 from hindlake.jobs.settle import settle_and_fold
 from hindlake.jobs.undo import undo
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.reads import Read, new_read_id, write_reads
+from hindlake.memory_store.capture.traces import write_events
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.folder import Folder
-from hindlake.memory_store.generations import Generation, build, current, open_tables
-from hindlake.memory_store.inbox import inbox_paths
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import read_log
-from hindlake.memory_store.predicates import Filter
-from hindlake.memory_store.reads import Read, new_read_id, write_reads
-from hindlake.memory_store.runs import last_runs
+from hindlake.memory_store.files.folder import Folder
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import inbox_paths
+from hindlake.memory_store.history.log import read_log
+from hindlake.memory_store.recall.predicates import Filter
+from hindlake.memory_store.records.runs import last_runs
 from hindlake.memory_store.schema import conform
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.tables import Tables
-from hindlake.memory_store.traces import write_events
+from hindlake.memory_store.store.generations import Generation, build, current, open_tables
+from hindlake.memory_store.store.tables import Tables
 from hindlake.sdk.memory import Memory
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

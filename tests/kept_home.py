@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hindlake.memory_store.backups import Backups, Manifest
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.traces import scan_events, write_events
 from hindlake.memory_store.clock import END_OF_TIME, ManualClock
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.fold import fold
-from hindlake.memory_store.inbox import inbox_paths, write_proposals, write_user_act
-from hindlake.memory_store.lake import Lake, namespace_path
-from hindlake.memory_store.log import log_paths, read_log, settle
+from hindlake.memory_store.files.backups import Backups, Manifest
+from hindlake.memory_store.files.lake import Lake, namespace_path
+from hindlake.memory_store.history.fold import fold
+from hindlake.memory_store.history.inbox import inbox_paths, write_proposals, write_user_act
+from hindlake.memory_store.history.log import log_paths, read_log, settle
 from hindlake.memory_store.schema import conform, table_of
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import scan_events, write_events
 
 NOW = datetime(2026, 3, 1, 3, tzinfo=UTC)
 

@@ -8,11 +8,11 @@ from json import dumps
 from typing import Any
 
 from hindlake.jobs.patterns import PatternReport, patterns
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.traces import write_events
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import write_events
 from story_home import store_rows
 
 NOW = datetime(2026, 3, 10, tzinfo=UTC)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.traces import read_traces, scan_events
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.traces import read_traces, scan_events
+from hindlake.memory_store.files.lake import Lake
 from hindlake.sdk.recorder import Recorder
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.traces import write_events
 from hindlake.memory_store.clock import END_OF_TIME
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.inbox import Row, write_proposals
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import settle
-from hindlake.memory_store.traces import write_events
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import Row, write_proposals
+from hindlake.memory_store.history.log import settle
 
 #: In the middle of a month that is over by `NOW`.
 MADE = datetime(2026, 2, 10, tzinfo=UTC)

@@ -7,11 +7,11 @@ from typing import Any
 
 from hindlake.cli.story import Story
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.generations import current, open_tables
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import read_log
-from hindlake.memory_store.predicates import Filter
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.log import read_log
+from hindlake.memory_store.recall.predicates import Filter
 from hindlake.memory_store.settings import Settings
+from hindlake.memory_store.store.generations import current, open_tables
 from hindlake.sdk.recorder import Recorder
 
 #: The day on which the story ends.

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import hindlake
 from hindlake.cli import app
-from hindlake.memory_store.events import OUTCOMES
+from hindlake.memory_store.capture.events import OUTCOMES
 from hindlake.memory_store.schema import MEMORIES
 
 ROOT = Path(__file__).parent.parent

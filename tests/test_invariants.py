@@ -27,9 +27,9 @@ from hypothesis.stateful import (
 
 from evolving import JOBS, NAMESPACES, SAYINGS, TASKS, Home, Killed, at_once, die, interrupted
 from hindlake.memory_store.embedders import embedder_named
+from hindlake.memory_store.records.vectors import embed_texts, text_to_embed
 from hindlake.memory_store.schema import CONTENT, STATE
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.vectors import embed_texts, text_to_embed
 from hindlake.sdk.memory import ANY_SUBJECT
 
 Row = dict[str, Any]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.traces import write_events
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.schema import EVENTS, arrow_type
 from hindlake.memory_store.settings import JobSettings, Settings
-from hindlake.memory_store.traces import write_events
 
 PAGE = (Path(__file__).parent.parent / "docs" / "lake.md").read_text(encoding="utf-8")
 
@@ -26,7 +26,7 @@ def test_the_table_of_columns_is_that_of_the_schema() -> None:
 
 
 def test_the_layout_is_that_of_the_lake() -> None:
-    from hindlake.memory_store import lake
+    from hindlake.memory_store.files import lake
 
     stated = set(re.findall(r"^    ((?:ns=|current/)\S+)", lake.__doc__ or "", re.MULTILINE))
     assert stated

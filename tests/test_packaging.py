@@ -83,11 +83,11 @@ def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(wheel: Path) -
         "hindlake/__init__.py",
         "hindlake/py.typed",
         "hindlake/cli/__init__.py",
-        "hindlake/memory_store/fold.sql",
+        "hindlake/memory_store/history/fold.sql",
         *(f"hindlake/{room}/__init__.py" for room in ROOMS),
     ):
         assert needed in content
-    assert any(name.startswith("hindlake/jobs/prompts/") for name in content)
+    assert any(name.startswith("hindlake/jobs/models/prompts/") for name in content)
 
 
 def test_the_metadata_names_extras_licence_and_command(wheel: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_checkout_without_symlinks_refuses_to_build(checkout: Path, tmp_path: 
 def test_the_wheel_works_where_nothing_else_of_the_tree_is(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    program = "import hindlake; from hindlake.jobs.prompt_files import *; print(hindlake.__file__, hindlake.Recorder)"
+    program = "import hindlake, hindlake.jobs.models.prompt_files; print(hindlake.__file__, hindlake.Recorder)"
     run = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
     )

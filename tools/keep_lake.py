@@ -19,9 +19,9 @@ from hindlake.flows.maintenance import WEEKLY, run_steps
 from hindlake.jobs.collect import collect
 from hindlake.jobs.purge import purge
 from hindlake.jobs.reflect import reflect
-from hindlake.jobs.reflectors import reflector_of
+from hindlake.jobs.reflecting.reflectors import reflector_of
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from hindlake.sdk.recorder import Recorder

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...memory_store.errors import UsageError
-from ...memory_store.inbox import Row
-from ..meet import Scale, meet
-from ..meetings import Meeting
-from ..pairs import Verdict, type_pairs
-from ..resolve import resolve
-from ..rules.attributes import holds_many
-from ..wording import normal_text
+from ...memory_store.history.inbox import Row
+from ..comparing.pairs import Verdict, type_pairs
+from ..comparing.wording import normal_text
+from ..deciding.meet import Scale, meet
+from ..deciding.meetings import Meeting
+from ..deciding.resolve import resolve
+from ..reflecting.rules.attributes import holds_many
 from . import dedup_sets as sets
 from .vector_cache import VectorCache
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ...memory_store.clock import END_OF_TIME
-from ...memory_store.inbox import Row
-from ..rules.sentences import sentences_of
-from ..wording import normal_text
+from ...memory_store.history.inbox import Row
+from ..comparing.wording import normal_text
+from ..reflecting.rules.sentences import sentences_of
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 #: Pair sets: file, columns of the two texts and of the label, the label from which they are the same.

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from ...memory_store.capture.events import Trace
 from ...memory_store.errors import UsageError
-from ...memory_store.events import Trace
 from ...memory_store.settings import Settings
-from ..gate import gate
+from ..reflecting.gate import gate
 from .sets import NOW, dialogue_of, json_lines_of, json_of, traces_in
 
 #: Most traces of one set.

@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...memory_store.capture.events import Trace
 from ...memory_store.errors import UsageError
-from ...memory_store.events import Trace
 from ...memory_store.settings import Settings
-from ..candidates import Candidate, Reflector, TraceGroup
-from ..gate import gate
-from ..rules.generalise import content_words, instance_in
+from ..reflecting.candidates import Candidate, Reflector, TraceGroup
+from ..reflecting.gate import gate
+from ..reflecting.rules.generalise import content_words, instance_in
 from .sets import NOW, dialogue_of, json_of, traces_in
 
 #: Given texts and a query: the places of the texts, best first.

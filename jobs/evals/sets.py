@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ...memory_store.events import Event, Trace, trace_of
+from ...memory_store.capture.events import Event, Trace, trace_of
 from ...memory_store.formats import Broken, RecordError, Stamp, detect, finish, open_sources, read_records
 
 #: The time of everything that has none.

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from ..events import Event
-from ..tool_errors import ToolError, tool_error
+from ..capture.events import Event
+from ..capture.tool_errors import ToolError, tool_error
 from .draft import UNTIMED, event
 from .loose import first, json_text, mapping, moment, parse_json, rest, sequence, text, whole
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from ..events import Event
+from ..capture.events import Event
+from ..capture.limits import cut, printable
+from ..capture.masking import Mask
+from ..capture.wire import encode
 from ..ids import derive_id
-from ..limits import cut, printable
-from ..masking import Mask
-from ..wire import encode
 
 #: The time of an event that has none.
 UNTIMED = datetime(1, 1, 1, tzinfo=UTC)

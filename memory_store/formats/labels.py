@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 
-from ..events import Event
+from ..capture.events import Event
 from .draft import event
 from .loose import first, mapping, real, rest, text
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from ..events import Event
-from ..tool_errors import error_slug, tool_error
+from ..capture.events import Event
+from ..capture.tool_errors import error_slug, tool_error
 from .conversation import Conversation, add_attributes, goal_of, set_error
 from .draft import Draft, RecordError, event
 from .genai import Meaning, decoded, meaning_of

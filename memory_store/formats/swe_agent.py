@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..tool_errors import error_slug
+from ..capture.tool_errors import error_slug
 from .conversation import Conversation, add_attributes, goal_of
 from .draft import Draft, event
 from .genai import decoded

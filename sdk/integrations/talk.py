@@ -15,7 +15,7 @@ from ...memory_store.formats.conversation import Conversation, role_of
 from ...memory_store.formats.loose import canonical, first, mapping, parse_json, rest, text
 
 if TYPE_CHECKING:
-    from ...memory_store.events import Event
+    from ...memory_store.capture.events import Event
     from ..tasks import Task
 
 #: Items that say nothing that a trace needs: a model's sealed thoughts, and pointers to what was sent before.

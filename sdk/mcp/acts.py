@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ...memory_store.conditions import where
+from ...memory_store.capture.passages import episode_id
 from ...memory_store.errors import UsageError
-from ...memory_store.language import language_of
-from ...memory_store.passages import episode_id
-from ...memory_store.requests import ask_for_reflection, request_of
+from ...memory_store.recall.conditions import where
+from ...memory_store.records.requests import ask_for_reflection, request_of
+from ...memory_store.text.language import language_of
 from .desk import Desk
 from .registry import Answer
 from .told import NOTICE, block, explanation, hit_data, verdict

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from ...memory_store.clock import Clock
 from ...memory_store.errors import UnknownMemory, UsageError
-from ...memory_store.lake import Lake
+from ...memory_store.files.lake import Lake
 from ...memory_store.settings import Settings
 from .callers import Caller, unknown
 
 if TYPE_CHECKING:
-    from ...memory_store.explain import Explanation
+    from ...memory_store.history.explain import Explanation
     from ..memory import Memory
     from ..recorder import Recorder
 

@@ -51,7 +51,7 @@ def read(desk: Desk, uri: str) -> tuple[str, str]:
 
 
 def _wiki(desk: Desk, name: str) -> tuple[str, str]:
-    from ...memory_store.predicates import READABLE
+    from ...memory_store.recall.predicates import READABLE
     from ...memory_store.wiki import find, pages, render
 
     made = pages(_rows(desk, READABLE), _rows(desk, _PAST))
@@ -66,8 +66,8 @@ def _wiki(desk: Desk, name: str) -> tuple[str, str]:
 
 def _rows(desk: Desk, states: tuple[str, ...]) -> list[dict[str, Any]]:
     """Memories that the caller may see; what shared ones rest on is left out for a caller of one subject."""
-    from ...memory_store.predicates import Filter
-    from ...memory_store.reader import Reader
+    from ...memory_store.recall.predicates import Filter
+    from ...memory_store.recall.reader import Reader
     from ...memory_store.wiki import HEADINGS
 
     opened, subject = desk.opened, desk.caller.subject

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .memory_store.clock import Clock, ManualClock, SystemClock
-    from .memory_store.conditions import where
     from .memory_store.errors import (
         BudgetExceeded,
         DamagedFile,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         UnsafeStore,
         UsageError,
     )
+    from .memory_store.recall.conditions import where
     from .memory_store.settings import Settings
     from .sdk.async_memory import AsyncMemory
     from .sdk.memory import Memory
@@ -72,7 +72,7 @@ _HOMES = {
     "Recorder": "sdk.recorder",
     "Settings": "memory_store.settings",
     "SystemClock": "memory_store.clock",
-    "where": "memory_store.conditions",
+    "where": "memory_store.recall.conditions",
 }
 
 

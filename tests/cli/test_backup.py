@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from shell import Shell
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hindlake.memory_store.calibration import newest
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
+from hindlake.memory_store.text.calibration import newest
 from shell import Shell
 
 THINGS = ["lamp", "kettle", "ladder", "canoe", "violin", "blanket", "drill", "tent", "mirror", "stove"]

@@ -21,10 +21,10 @@ import pytest
 from hindlake.cli.doctor import CHECKS, DEEP
 from hindlake.cli.examining import place, stored
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.leases import Holder
-from hindlake.memory_store.log import log_path
-from hindlake.memory_store.runs import Run, write_run
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.files.leases import Holder
+from hindlake.memory_store.history.log import log_path
+from hindlake.memory_store.records.runs import Run, write_run
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from hindlake.sdk.recorder import Recorder

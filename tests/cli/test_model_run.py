@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hindlake.jobs.scripted_batches import ScriptedBatches
-from hindlake.jobs.scripted_model import ScriptedModel, say, status
-from hindlake.memory_store.lake import Lake
+from hindlake.jobs.models.scripted_batches import ScriptedBatches
+from hindlake.jobs.models.scripted_model import ScriptedModel, say, status
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from shell import Shell
 from story_home import log_story

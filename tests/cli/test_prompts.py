@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hindlake.jobs.prompt_files import load_prompt, newest, packaged_prompts
-from hindlake.jobs.scripted_model import Request, ScriptedModel, Turn, say
-from hindlake.memory_store.lake import Lake
+from hindlake.jobs.models.prompt_files import load_prompt, newest, packaged_prompts
+from hindlake.jobs.models.scripted_model import Request, ScriptedModel, Turn, say
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from shell import Shell
 from story_home import log_story

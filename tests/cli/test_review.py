@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.reviews import read_reviews
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.records.reviews import read_reviews
 from hindlake.memory_store.settings import Settings
 from review_home import keep, lesson, log_trace
 from shell import Done, Shell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from hindlake.memory_store.clock import ManualClock, SystemClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from hindlake.sdk.recorder import Recorder

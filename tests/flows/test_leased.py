@@ -13,10 +13,10 @@ import pytest
 
 from hindlake.flows.maintenance import run_step
 from hindlake.flows.pipeline import run_patterns, run_reflect
-from hindlake.jobs.scripted_model import ScriptedModel, say
+from hindlake.jobs.models.scripted_model import ScriptedModel, say
 from hindlake.memory_store.clock import SystemClock
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.leases import hold
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.files.leases import hold
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from hindlake.sdk.recorder import Recorder

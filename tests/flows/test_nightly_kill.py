@@ -16,7 +16,7 @@ import pytest
 from hindlake.flows.maintenance import run_steps
 from hindlake.jobs.collect import collect
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from story_home import TODAY, store_rows

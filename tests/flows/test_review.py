@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hindlake.memory_store.errors import UsageError
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from review_home import keep, lesson
 

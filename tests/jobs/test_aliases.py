@@ -8,12 +8,12 @@ import pytest
 
 from hindlake.jobs.alias_evidence import proposals, suggestions
 from hindlake.jobs.aliases import aliases
-from hindlake.jobs.decide import DecideReport
+from hindlake.jobs.deciding.decide import DecideReport
 from hindlake.jobs.undo import undo
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.generations import build
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
+from hindlake.memory_store.store.generations import build
 from hindlake.sdk.memory import Memory
 from hindlake.sdk.names import Names
 

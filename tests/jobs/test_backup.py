@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from hindlake.jobs.backup import backup, forecast
-from hindlake.jobs.backup_check import damage, verify
-from hindlake.memory_store.backups import Backups, places, pool_path
+from hindlake.jobs.safekeeping.check import damage, verify
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import DamagedFile, LakeError, UsageError
-from hindlake.memory_store.lake import Entry, Lake, namespace_path, parquet_bytes
-from hindlake.memory_store.log import settle
+from hindlake.memory_store.files.backups import Backups, places, pool_path
+from hindlake.memory_store.files.lake import Entry, Lake, namespace_path, parquet_bytes
+from hindlake.memory_store.history.log import settle
 from hindlake.memory_store.settings import Settings
 from kept_home import NOW, assert_consistent, kept, known_ids, memories, night, reflect_on, remember, with_backups
 
@@ -354,10 +354,10 @@ def test_a_disk_that_is_full_leaves_the_earlier_backups(
         import resource, sys
         from datetime import datetime, UTC
         from hindlake.jobs.backup import backup
-        from hindlake.memory_store.backups import Backups
+        from hindlake.memory_store.files.backups import Backups
         from hindlake.memory_store.clock import ManualClock
         from hindlake.memory_store.errors import LakeError
-        from hindlake.memory_store.lake import Lake
+        from hindlake.memory_store.files.lake import Lake
         from hindlake.memory_store.settings import Settings
 
         settings = Settings.load(home=sys.argv[1])

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from hindlake.jobs.backup import backup
-from hindlake.jobs.backup_check import verify
-from hindlake.memory_store.backups import Backups
+from hindlake.jobs.safekeeping.check import verify
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.backups import Backups
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from kept_home import NOW, assert_consistent, kept, known_ids, night, reflect_on
 

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 from hindlake.jobs.collect import collect
+from hindlake.memory_store.capture.traces import read_traces, trace_paths
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import read_traces, trace_paths
 from hindlake.sdk.recorder import Recorder
 
 DIES = (

@@ -24,12 +24,12 @@ from hypothesis import strategies as st
 
 from hindlake.jobs import compact as job
 from hindlake.jobs.compact import JOINED, CompactReport, compact, worth_joining
+from hindlake.memory_store.capture.events import Event, events_of, events_table, group_traces
+from hindlake.memory_store.capture.traces import read_trace_files, read_traces, scan_events, trace_paths, write_events
 from hindlake.memory_store.clock import ManualClock, SystemClock
 from hindlake.memory_store.errors import UsageError
-from hindlake.memory_store.events import Event, events_of, events_table, group_traces
-from hindlake.memory_store.lake import Among, Entry, Lake, parquet_bytes
+from hindlake.memory_store.files.lake import Among, Entry, Lake, parquet_bytes
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import read_trace_files, read_traces, scan_events, trace_paths, write_events
 
 DAY = datetime(2026, 3, 1, 8, tzinfo=UTC)
 WORKER = Path(__file__).parents[1] / "processes" / "compact_worker.py"

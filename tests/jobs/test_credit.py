@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindlake.jobs.credit import CLEARLY, WORTH, credit, credit_table, task_outcomes
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.reads import Read, new_read_id, write_reads
+from hindlake.memory_store.capture.traces import write_events
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.ranking import usefulness
-from hindlake.memory_store.reads import Read, new_read_id, write_reads
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.recall.ranking import usefulness
+from hindlake.memory_store.records.usage import read_credit
 from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import CreditSettings, Settings
 from hindlake.memory_store.status import status
-from hindlake.memory_store.traces import write_events
-from hindlake.memory_store.usage import read_credit
 from hindlake.sdk.memory import Memory
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

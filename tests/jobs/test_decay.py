@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from hindlake.jobs.cool import cool
 from hindlake.jobs.decay import Touches, decay, may_go, reason_to_go
+from hindlake.memory_store.capture.reads import Read, new_read_id, write_reads
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.generations import build, current, open_tables
-from hindlake.memory_store.inbox import write_user_act
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import read_log, settle
-from hindlake.memory_store.predicates import Filter
-from hindlake.memory_store.reads import Read, new_read_id, write_reads
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import write_user_act
+from hindlake.memory_store.history.log import read_log, settle
+from hindlake.memory_store.recall.predicates import Filter
 from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import RetentionPolicy, RetentionSettings, Settings
 from hindlake.memory_store.status import status
+from hindlake.memory_store.store.generations import build, current, open_tables
 from hindlake.sdk.memory import Memory
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activating import activate
+from hindlake.jobs.deciding.meet import Scale
 from hindlake.jobs.dedup import dedup, joining, twins
-from hindlake.jobs.meet import Scale
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from story_home import TODAY
@@ -101,7 +101,7 @@ def test_a_keeper_that_is_forgotten_meanwhile_takes_nothing_with_it(settings: Se
 
     lake = Lake.open(settings)
     from hindlake.jobs import dedup as module
-    from hindlake.jobs.decide import View, decide
+    from hindlake.jobs.deciding.decide import View, decide
 
     first = True
 

@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hindlake.jobs.ingest import IngestReport, ingest
+from hindlake.memory_store.capture.events import Event, Trace
+from hindlake.memory_store.capture.traces import read_traces, scan_events
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import UsageError
-from hindlake.memory_store.events import Event, Trace
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import read_traces, scan_events
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 CLOCK = ManualClock(NOW)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from hindlake.jobs.ingest import IngestReport, ingest
+from hindlake.memory_store.capture.traces import scan_events
 from hindlake.memory_store.clock import SystemClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import scan_events
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("HINDLAKE_DATA") or ROOT.parent / "shared" / "data")

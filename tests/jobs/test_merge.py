@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activating import activate
-from hindlake.jobs.meet import Scale
+from hindlake.jobs.deciding.meet import Scale
 from hindlake.jobs.merge import COMPOSED, MOST_PARENTS, compose, composed, merge
 from hindlake.jobs.undo import undo
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from story_home import TODAY

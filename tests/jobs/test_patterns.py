@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.traces import write_events
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.runs import last_runs
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.records.runs import last_runs
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import write_events
 from hindlake.sdk.memory import Memory
 from patterns_home import FAILED, NOW, ends, lessons, log, run
 from story_home import log_rows, store_rows

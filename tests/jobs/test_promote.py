@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hindlake.jobs.decide import Decided
+from hindlake.jobs.deciding.decide import Decided
 from hindlake.jobs.promote import confirmed, promote, promotions, traces_of
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.inbox import Row
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import Row
 from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory

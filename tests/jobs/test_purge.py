@@ -16,19 +16,19 @@ import pytest
 
 from hindlake.jobs.purge import Receipt, purge, sweep_due
 from hindlake.jobs.reflect import reflect
-from hindlake.jobs.reflectors import reflector_of
+from hindlake.jobs.reflecting.reflectors import reflector_of
+from hindlake.memory_store.capture.spool import roll_segments
+from hindlake.memory_store.capture.traces import read_traces, scan_events
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import UnknownMemory, UsageError
-from hindlake.memory_store.generations import build, current
-from hindlake.memory_store.inbox import write_proposals
-from hindlake.memory_store.lake import Lake, namespace_path, parquet_bytes
-from hindlake.memory_store.log import read_log, settle
-from hindlake.memory_store.purged import blocked, purges
+from hindlake.memory_store.files.lake import Lake, namespace_path, parquet_bytes
+from hindlake.memory_store.files.store_files import generation_folders
+from hindlake.memory_store.history.inbox import write_proposals
+from hindlake.memory_store.history.log import read_log, settle
+from hindlake.memory_store.records.purged import blocked, purges
 from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.spool import roll_segments
-from hindlake.memory_store.store_files import generation_folders
-from hindlake.memory_store.traces import read_traces, scan_events
+from hindlake.memory_store.store.generations import build, current
 from hindlake.sdk.memory import ANY_SUBJECT, Memory
 from hindlake.sdk.recorder import Recorder
 from story_home import TODAY, store_rows
@@ -402,7 +402,7 @@ def test_a_process_that_is_killed_in_the_middle_is_finished_by_the_next(
         "import os, signal, sys\n"
         "from hindlake.jobs.purge import purge\n"
         "from hindlake.memory_store.clock import SystemClock\n"
-        "from hindlake.memory_store.lake import Lake\n"
+        "from hindlake.memory_store.files.lake import Lake\n"
         "from hindlake.memory_store.settings import Settings\n"
         "settings = Settings.load(home=sys.argv[1], embedder='wordllama')\n"
         "writes, put = [], Lake.put\n"

@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from hindlake.flows.pipeline import run_collect
-from hindlake.jobs.candidates import Candidate, Evidence, Reflection, Refusal, TraceGroup
 from hindlake.jobs.reflect import ReflectReport, reflect
-from hindlake.jobs.rules_reflector import RulesReflector
+from hindlake.jobs.reflecting.candidates import Candidate, Evidence, Reflection, Refusal, TraceGroup
+from hindlake.jobs.reflecting.rules_reflector import RulesReflector
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import BudgetExceeded, ModelError
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import read_log
-from hindlake.memory_store.runs import last_runs
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.log import read_log
+from hindlake.memory_store.records.runs import last_runs
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from hindlake.sdk.recorder import Recorder

@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from hindlake.jobs.budget import Budget
 from hindlake.jobs.cool import cool
 from hindlake.jobs.embed_shard import CallMeter
+from hindlake.jobs.models.budget import Budget
 from hindlake.jobs.passages import passages
 from hindlake.jobs.reflect import reflect
+from hindlake.jobs.reflecting.rules_reflector import RulesReflector
 from hindlake.jobs.reindex import Limits, ReindexReport, reindex
-from hindlake.jobs.rules_reflector import RulesReflector
 from hindlake.jobs.settle import settle_and_fold
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import EmbedderError, UsageError
-from hindlake.memory_store.generations import current, open_tables
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.predicates import Filter
-from hindlake.memory_store.registry import known
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.recall.predicates import Filter
 from hindlake.memory_store.settings import ModelSettings, Settings
-from hindlake.memory_store.switching import keep_up, use
-from hindlake.memory_store.tables import MEMORIES, PASSAGES
+from hindlake.memory_store.store.generations import current, open_tables
+from hindlake.memory_store.store.registry import known
+from hindlake.memory_store.store.switching import keep_up, use
+from hindlake.memory_store.store.tables import MEMORIES, PASSAGES
 from hindlake.sdk.memory import Memory
 from servers.embeddings import Embeddings, asked, said
 from story_home import TODAY, log_story

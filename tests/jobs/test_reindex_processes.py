@@ -18,11 +18,11 @@ from hindlake.jobs.compact import compact
 from hindlake.jobs.reindex import reindex
 from hindlake.jobs.settle import settle_and_fold
 from hindlake.memory_store.clock import SystemClock
-from hindlake.memory_store.generations import build, current, open_tables
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.predicates import Filter
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.recall.predicates import Filter
 from hindlake.memory_store.settings import ModelSettings, Settings
-from hindlake.memory_store.switching import use
+from hindlake.memory_store.store.generations import build, current, open_tables
+from hindlake.memory_store.store.switching import use
 from hindlake.sdk.memory import Memory
 from servers.embeddings import Embeddings, asked, said
 

@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 
 from hindlake.flows.pipeline import run_collect
-from hindlake.jobs.candidates import Reflection, TraceGroup
 from hindlake.jobs.reflect import reflect
+from hindlake.jobs.reflecting.candidates import Reflection, TraceGroup
+from hindlake.jobs.reflecting.rules_reflector import RulesReflector
 from hindlake.jobs.rereflect import Prepared, adopt, finish, prepare, side
-from hindlake.jobs.rules_reflector import RulesReflector
 from hindlake.jobs.undo import undo
-from hindlake.memory_store.branch import branches
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.embedders import embedder_named
 from hindlake.memory_store.errors import UsageError
-from hindlake.memory_store.generation_diff import Diff, diff
-from hindlake.memory_store.generations import build, catch_up, current, open_tables
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import read_log
-from hindlake.memory_store.predicates import Filter
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.branch import branches
+from hindlake.memory_store.history.log import read_log
+from hindlake.memory_store.recall.predicates import Filter
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.switching import discard, keep_up
+from hindlake.memory_store.store.generation_diff import Diff, diff
+from hindlake.memory_store.store.generations import build, catch_up, current, open_tables
+from hindlake.memory_store.store.switching import discard, keep_up
 from hindlake.sdk.memory import Memory
 from hindlake.sdk.recorder import Recorder
 from story_home import TODAY, log_story

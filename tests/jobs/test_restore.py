@@ -12,18 +12,18 @@ import pytest
 from hindlake.jobs.backup import backup
 from hindlake.jobs.purge import purge
 from hindlake.jobs.restore import restore
-from hindlake.memory_store.backups import Backups, pool_path
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.embedders import embedder_of
 from hindlake.memory_store.errors import LakeError, UsageError
-from hindlake.memory_store.generations import build, ensure, fold_to_head, open_tables
-from hindlake.memory_store.inbox import write_user_act
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import settle
-from hindlake.memory_store.predicates import Filter
-from hindlake.memory_store.purged import blocked
-from hindlake.memory_store.registry import current
+from hindlake.memory_store.files.backups import Backups, pool_path
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import write_user_act
+from hindlake.memory_store.history.log import settle
+from hindlake.memory_store.recall.predicates import Filter
+from hindlake.memory_store.records.purged import blocked
 from hindlake.memory_store.settings import Settings
+from hindlake.memory_store.store.generations import build, ensure, fold_to_head, open_tables
+from hindlake.memory_store.store.registry import current
 from hindlake.sdk.memory import Memory
 from kept_home import NOW, assert_consistent, known_ids, memories, memory_row, night, reflect_on, remember
 

@@ -9,11 +9,11 @@ import pytest
 from hindlake.jobs.review import Period, draw, forget_wrong, review
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import UsageError
-from hindlake.memory_store.inbox import write_user_act
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import read_log, settle
-from hindlake.memory_store.reflected import memories_of
-from hindlake.memory_store.reviews import Verdict, write_verdicts
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import write_user_act
+from hindlake.memory_store.history.log import read_log, settle
+from hindlake.memory_store.records.reflected import memories_of
+from hindlake.memory_store.records.reviews import Verdict, write_verdicts
 from review_home import MADE, NOW, keep, lesson
 
 FEBRUARY = Period.month("2026-02")

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from hindlake.jobs.review_items import items_of, verdicts_of
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.reviews import Verdict
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.records.reviews import Verdict
 from hindlake.memory_store.settings import Settings
 from review_home import lesson, log_trace
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hindlake.jobs.decide import Decided, Rule, View, decide
+from hindlake.jobs.deciding.decide import Decided, Rule, View, decide
 from hindlake.jobs.undo import UndoReport, plan_undo, undo
 from hindlake.memory_store.clock import END_OF_TIME, ManualClock
 from hindlake.memory_store.errors import UsageError
-from hindlake.memory_store.inbox import write_user_act
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import read_log
-from hindlake.memory_store.runs import last_runs
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import write_user_act
+from hindlake.memory_store.history.log import read_log
+from hindlake.memory_store.records.runs import last_runs
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import ANY_SUBJECT, Memory
 from story_home import TODAY, store_rows
@@ -251,7 +251,7 @@ def test_what_a_user_brought_back_outlives_the_undo_of_the_run_that_added_it(
 
 
 def test_a_rebuild_after_an_undo_gives_the_same_store(settings: Settings, clock: ManualClock, memory: Memory) -> None:
-    from hindlake.memory_store.generations import build
+    from hindlake.memory_store.store.generations import build
 
     take_back(settings, clock, run(settings, clock, setting("lamp", "archive", state="archived")))
     before = store_rows(settings)

@@ -8,8 +8,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from hindlake.jobs.candidates import Candidate
-from hindlake.memory_store.events import Event
+from hindlake.jobs.reflecting.candidates import Candidate
+from hindlake.memory_store.capture.events import Event
 from hindlake.memory_store.schema import CONTENT, STATE, TABLES, arrow_schema, conform, table_of
 
 

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hindlake.jobs.backup import backup
-from hindlake.memory_store.backups import Backups
 from hindlake.memory_store.clock import ManualClock
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import settle
+from hindlake.memory_store.files.backups import Backups
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.log import settle
 from hindlake.memory_store.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

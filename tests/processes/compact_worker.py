@@ -9,7 +9,7 @@ import sys
 
 from hindlake.jobs.compact import compact
 from hindlake.memory_store.clock import SystemClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 
 

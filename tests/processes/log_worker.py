@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 
 from hindlake.memory_store.clock import END_OF_TIME
 from hindlake.memory_store.errors import LakeError
-from hindlake.memory_store.inbox import write_user_act
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import settle
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import write_user_act
+from hindlake.memory_store.history.log import settle
 from hindlake.memory_store.settings import S3Settings, Settings
 
 

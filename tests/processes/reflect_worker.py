@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
-from hindlake.jobs.candidates import TraceGroup
-from hindlake.jobs.model_reflector import ModelReflector
-from hindlake.memory_store.events import Event, Trace
+from hindlake.jobs.reflecting.candidates import TraceGroup
+from hindlake.jobs.reflecting.model_reflector import ModelReflector
+from hindlake.memory_store.capture.events import Event, Trace
 from hindlake.memory_store.settings import ModelSettings, Settings
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hindlake.jobs.reindex import reindex
 from hindlake.memory_store.clock import SystemClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import ModelSettings, Settings
 from hindlake.sdk.memory import Memory
 

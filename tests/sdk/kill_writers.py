@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from hindlake.jobs.collect import collect
 from hindlake.memory_store.clock import SystemClock
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.recorder import Recorder
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hindlake.memory_store.capture.reads import read_days, scan_reads
 from hindlake.memory_store.clock import END_OF_TIME, ManualClock
 from hindlake.memory_store.errors import UsageError
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.reads import read_days, scan_reads
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.tokens import count_tokens
+from hindlake.memory_store.text.tokens import count_tokens
 from hindlake.sdk.context import Context, Found, assemble, experiences_for
 from hindlake.sdk.hits import Hit
 from hindlake.sdk.memory import Memory

@@ -21,10 +21,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.traces import read_traces
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import RecorderSettings, Settings
-from hindlake.memory_store.traces import read_traces
 from hindlake.sdk.faithful import as_int, as_json, as_real, as_text
 from hindlake.sdk.recorder import Recorder
 

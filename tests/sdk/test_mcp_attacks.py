@@ -126,9 +126,9 @@ def test_what_is_shared_shows_no_ones_conversation(settings: Settings) -> None:
     """A lesson rests on Bob's words: Ann may use the lesson, and not read the words."""
     from datetime import UTC, datetime
 
+    from hindlake.memory_store.files.lake import Lake
+    from hindlake.memory_store.history.inbox import write_user_act
     from hindlake.memory_store.ids import sortable_id
-    from hindlake.memory_store.inbox import write_user_act
-    from hindlake.memory_store.lake import Lake
 
     with Memory(settings) as memory:
         id = memory.remember("Vaults need two keys", "experience", entities=["two keys"])

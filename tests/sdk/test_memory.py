@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from hindlake import Memory, Settings
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import SettingsError, UnknownMemory, UsageError
-from hindlake.memory_store.generations import build
-from hindlake.memory_store.inbox import inbox_paths, write_user_act
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import inbox_paths, write_user_act
+from hindlake.memory_store.store.generations import build
 
 
 def texts(hits: list[Any]) -> list[str]:

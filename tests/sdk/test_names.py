@@ -10,8 +10,8 @@ from hindlake.jobs.aliases import aliases
 from hindlake.jobs.purge import purge
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import UnknownMemory
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import read_log, settle
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.log import read_log, settle
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from hindlake.sdk.names import Names

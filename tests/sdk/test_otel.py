@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from hindlake.jobs.ingest import ingest
+from hindlake.memory_store.capture.events import Event
+from hindlake.memory_store.capture.traces import read_traces, scan_events
 from hindlake.memory_store.clock import SystemClock
-from hindlake.memory_store.events import Event
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import read_traces, scan_events
 from hindlake.sdk.recorder import Recorder
 
 pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")

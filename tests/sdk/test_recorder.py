@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from hindlake.memory_store.capture.events import Event, Trace
+from hindlake.memory_store.capture.traces import read_traces
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import SettingsError
-from hindlake.memory_store.events import Event, Trace
-from hindlake.memory_store.inbox import inbox_paths
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import inbox_paths
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import read_traces
 from hindlake.sdk.recorder import Recorder
 
 
@@ -116,9 +116,9 @@ def test_the_episode_is_readable_by_another_process_when_the_block_has_ended(tmp
         task.outcome("partial")
     code = (
         "import sys\n"
-        "from hindlake.memory_store.lake import Lake\n"
+        "from hindlake.memory_store.files.lake import Lake\n"
         "from hindlake.memory_store.settings import Settings\n"
-        "from hindlake.memory_store.inbox import inbox_paths\n"
+        "from hindlake.memory_store.history.inbox import inbox_paths\n"
         "lake = Lake.open(Settings.load(home=sys.argv[1]))\n"
         "[path] = inbox_paths(lake, 'default', user_only=True)\n"
         "[row] = lake.read_table(path).to_pylist()\n"

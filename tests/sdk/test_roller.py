@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hindlake.memory_store.inbox import inbox_paths
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.capture.traces import read_traces
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import inbox_paths
 from hindlake.memory_store.settings import RecorderSettings, S3Settings, Settings
-from hindlake.memory_store.traces import read_traces
 from hindlake.sdk.recorder import Recorder
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from hindlake import AsyncMemory, Memory, Recorder, Settings, where
+from hindlake.memory_store.capture.reads import read_days, scan_reads
 from hindlake.memory_store.clock import ManualClock, SystemClock
 from hindlake.memory_store.errors import UsageError
-from hindlake.memory_store.generations import build
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.log import settle
-from hindlake.memory_store.reads import read_days, scan_reads
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.log import settle
+from hindlake.memory_store.store.generations import build
 
 FRUIT = ["apples", "pears", "plums", "figs", "dates", "limes", "grapes", "melons", "cherries", "quinces", "mangoes"]
 

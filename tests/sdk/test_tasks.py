@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hindlake.memory_store.events import Trace
-from hindlake.memory_store.inbox import inbox_paths
-from hindlake.memory_store.lake import Lake
+from hindlake.memory_store.capture.events import Trace
+from hindlake.memory_store.capture.traces import read_traces, trace_paths
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.history.inbox import inbox_paths
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.traces import read_traces, trace_paths
 from hindlake.sdk.recorder import Recorder
 
 

@@ -90,7 +90,7 @@ def list_backups(
     hindlake backup list
     hindlake backup list --from s3://backups/hindlake
     """
-    from ..memory_store.backups import Backups
+    from ..memory_store.files.backups import Backups
 
     session = Session(context, home, None, json)
     kept = Backups(session.settings, source)
@@ -243,8 +243,8 @@ def forget(
     \b
     hindlake backup forget /mnt/old-disk/hindlake
     """
-    from ..memory_store.backups import backup_url
-    from ..memory_store.backups import forget as forget_place
+    from ..memory_store.files.backups import backup_url
+    from ..memory_store.files.backups import forget as forget_place
 
     session = Session(context, home, None, json)
     url = backup_url(place)

@@ -33,9 +33,9 @@ def calibrate(
     hindlake calibrate --pairs pairs.jsonl
     hindlake calibrate --pairs pairs.tsv --embedder openai:text-embedding-3-small
     """
-    from ..jobs.calibrate import fit_languages, read_labelled
-    from ..memory_store.calibration import keep
+    from ..jobs.comparing.calibrate import fit_languages, read_labelled
     from ..memory_store.embedders import embedder_of
+    from ..memory_store.text.calibration import keep
 
     session = Session(context, home, None, json)
     settings = session.settings.model_copy(update={"embedder": embedder}) if embedder else session.settings

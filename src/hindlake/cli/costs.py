@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ..memory_store.costs import Cost, Costs
-from ..memory_store.costs import costs as read_costs
 from ..memory_store.errors import UsageError
+from ..memory_store.records.costs import Cost, Costs
+from ..memory_store.records.costs import costs as read_costs
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
 

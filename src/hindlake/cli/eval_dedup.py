@@ -45,9 +45,9 @@ def dedup(
     """
     from ..jobs.evals.dedup import DedupEval
     from ..jobs.evals.vector_cache import VectorCache
-    from ..memory_store.calibration import Calibration
     from ..memory_store.embedders import embedder_of
     from ..memory_store.errors import UsageError
+    from ..memory_store.text.calibration import Calibration
 
     session = Session(context, home, None, json)
     settings = session.settings.model_copy(update={"embedder": embedder}) if embedder else session.settings

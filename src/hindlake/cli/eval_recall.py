@@ -49,7 +49,7 @@ def recall(
     from pydantic import BaseModel
 
     from ..memory_store.errors import UsageError
-    from ..memory_store.legs import LEGS
+    from ..memory_store.recall.legs import LEGS
     from ..memory_store.settings import Settings
     from .evaluating.recall import SETS, measure
 

@@ -38,7 +38,7 @@ def reflect(
     hindlake eval reflect --data ../data
     """
     from ..jobs.evals.reflect import evaluate
-    from ..jobs.reflectors import reflector_of
+    from ..jobs.reflecting.reflectors import reflector_of
 
     session = Session(context, home, namespace, json)
     chosen = reflector_of(session.settings, reflector.value)

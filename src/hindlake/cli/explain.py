@@ -11,9 +11,9 @@ import typer
 
 from ..memory_store.clock import END_OF_TIME
 from ..memory_store.errors import UsageError
-from ..memory_store.explain import explain as explain_memory
-from ..memory_store.moments import moment_of
-from ..memory_store.why import QueryExplanation, Verdict, explain_query
+from ..memory_store.history.explain import explain as explain_memory
+from ..memory_store.history.moments import moment_of
+from ..memory_store.recall.why import QueryExplanation, Verdict, explain_query
 from .session import AsOfOption, HomeOption, JsonOption, NamespaceOption, Session
 
 Values = Annotated[list[str] | None, typer.Option(help="With --query: only these; may be given again.")]

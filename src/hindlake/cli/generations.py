@@ -28,7 +28,7 @@ def list_(context: typer.Context, home: HomeOption = None, json: JsonOption = Fa
     \b
     hindlake generations list
     """
-    from ..memory_store.registry import known
+    from ..memory_store.store.registry import known
 
     session = Session(context, home, None, json)
     found = [
@@ -61,7 +61,7 @@ def use(context: typer.Context, number: NumberArgument, home: HomeOption = None,
     """
     from .. import __version__
     from ..jobs.rereflect import adopt, branch_of
-    from ..memory_store.switching import use as switch_to
+    from ..memory_store.store.switching import use as switch_to
 
     session = Session(context, home, None, json)
     if branch_of(session.lake, number)[1] is not None:
@@ -86,7 +86,7 @@ def drop(context: typer.Context, number: NumberArgument, home: HomeOption = None
     \b
     hindlake generations drop 2
     """
-    from ..memory_store.switching import discard
+    from ..memory_store.store.switching import discard
 
     session = Session(context, home, None, json)
     discard(session.lake, session.settings, number)
@@ -121,7 +121,7 @@ def diff(
     hindlake generations diff 1 2 --data ../data --sets locomo,precision --json
     """
     from ..jobs.rereflect import side
-    from ..memory_store.generation_diff import diff as compare
+    from ..memory_store.store.generation_diff import diff as compare
 
     session = Session(context, home, None, json)
     lake = session.lake

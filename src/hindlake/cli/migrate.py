@@ -26,7 +26,7 @@ def migrate(
     hindlake migrate --dry-run
     hindlake migrate
     """
-    from ..memory_store.upgrade import migrate as run
+    from ..memory_store.files.upgrade import migrate as run
 
     session = Session(context, home, None, json)
     value = run(session.lake, session.settings, session.clock, dry_run=dry_run)

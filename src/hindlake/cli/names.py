@@ -12,7 +12,7 @@ from .run import runs
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
 if TYPE_CHECKING:
-    from ..memory_store.aliases import Alias
+    from ..memory_store.text.aliases import Alias
 
 aliases = typer.Typer(no_args_is_help=True, help="Names that stand for one thing.")
 taxonomy = typer.Typer(no_args_is_help=True, help="Classes that the agents' names of kinds of tasks belong to.")
@@ -173,7 +173,7 @@ def suggest_taxonomy(
     \b
     hindlake taxonomy suggest
     """
-    from ..memory_store.taxonomy import suggestions
+    from ..memory_store.text.taxonomy import suggestions
     from ..sdk.names import Names
 
     session = Session(context, home, namespace, json)
@@ -267,7 +267,7 @@ def run_aliases(
 
 
 def _take_back(session: Session, sort: str, name: str, reason: str) -> None:
-    from ..memory_store.aliases import same_name
+    from ..memory_store.text.aliases import same_name
     from ..sdk.names import Names
 
     names = Names(session.settings)

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..jobs.budget import estimate_tokens
-from ..jobs.prompt_diff import SAMPLE, Change, PromptDiff, sample_groups, text_diff
-from ..jobs.prompt_files import load_prompt, newest, own_prompts, packaged_prompts, prompt_names
-from ..jobs.prompt_versions import EXAMPLES, ROOM, next_version, write_version
-from ..memory_store.reviews import last_verdicts, read_reviews, shares
+from ..jobs.models.budget import estimate_tokens
+from ..jobs.models.prompt_diff import SAMPLE, Change, PromptDiff, sample_groups, text_diff
+from ..jobs.models.prompt_files import load_prompt, newest, own_prompts, packaged_prompts, prompt_names
+from ..jobs.models.prompt_versions import EXAMPLES, ROOM, next_version, write_version
+from ..memory_store.records.reviews import last_verdicts, read_reviews, shares
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
 prompts = typer.Typer(no_args_is_help=True, help="Versions of the prompt that reflects.")

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..memory_store.conditions import TESTED, All, Condition, Either, Is, Not
 from ..memory_store.errors import UsageError
-from ..memory_store.moments import moment_of
+from ..memory_store.history.moments import moment_of
+from ..memory_store.recall.conditions import TESTED, All, Condition, Either, Is, Not
 from .session import AsOfOption, HomeOption, JsonOption, NamespaceOption, Session
 
 

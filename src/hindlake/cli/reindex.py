@@ -13,7 +13,7 @@ from .run import Bar, progress_bar
 from .session import HomeOption, JsonOption, Session
 
 if TYPE_CHECKING:
-    from ..jobs.budget import Forecast
+    from ..jobs.models.budget import Forecast
 
 _PHASES = {"look": "looking for texts", "embed": "embedding", "fold": "folding"}
 

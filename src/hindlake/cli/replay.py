@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..memory_store.episodes import shorten
-from ..memory_store.moments import period_of
-from ..memory_store.replay import Replay, Selection
-from ..memory_store.replay_page import MOST, page, plain
-from ..memory_store.timeline import KINDS, Entry
+from ..memory_store.capture.episodes import shorten
+from ..memory_store.history.moments import period_of
+from ..memory_store.history.replay import Replay, Selection
+from ..memory_store.history.replay_page import MOST, page, plain
+from ..memory_store.history.timeline import KINDS, Entry
 from .session import HomeOption, JsonOption, NamespaceOption, Session, safe
 
 #: Memories of a read that are shown in the terminal.
@@ -129,8 +129,8 @@ def _shown(entry: Entry, told: Replay) -> Iterator[str]:
 
 def _waiting(session: Session) -> str:
     """What happened on this machine and is not in the lake yet, in a sentence; empty if that is nothing."""
-    from ..memory_store.reads import reads_folder
-    from ..memory_store.spool import segment_paths
+    from ..memory_store.capture.reads import reads_folder
+    from ..memory_store.capture.spool import segment_paths
 
     events = len(segment_paths(session.settings.spool_folder))
     reads = len(segment_paths(reads_folder(session.settings)))

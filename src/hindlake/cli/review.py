@@ -15,9 +15,9 @@ from ..jobs.review import SAMPLE, Period, draw, forget_wrong
 from ..jobs.review_items import Item, cleaned, items_of, mask_of, verdicts_of
 from ..memory_store.clock import as_utc
 from ..memory_store.errors import UsageError
-from ..memory_store.inbox import Row
-from ..memory_store.reflected import memories_of
-from ..memory_store.reviews import Share, Verdict, last_verdicts, read_reviews, shares, write_verdicts
+from ..memory_store.history.inbox import Row
+from ..memory_store.records.reflected import memories_of
+from ..memory_store.records.reviews import Share, Verdict, last_verdicts, read_reviews, shares, write_verdicts
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
 _ANSWERS = {"r": "right", "w": "wrong", "u": "unsure"}

@@ -15,7 +15,7 @@ from ..memory_store.errors import MissingExtra, UsageError
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
 if TYPE_CHECKING:
-    from ..jobs.budget import Forecast
+    from ..jobs.models.budget import Forecast
     from ..jobs.reflect import Announcement
 
 runs = typer.Typer(no_args_is_help=True, help="Run a job now. Doing it twice changes nothing.")
@@ -259,7 +259,7 @@ def _show_reflect(session: Session, result: dict[str, Any], dry_run: bool) -> No
 
 def _show_paid(session: Session, result: dict[str, Any]) -> None:
     """What the model cost, beside what was forecast, and what the gate saved."""
-    from ..jobs.budget import Forecast
+    from ..jobs.models.budget import Forecast
 
     counts: dict[str, int] = result["counts"]
     before, later = Forecast(**result["forecast"]), Forecast(**result["forecast_of_collected"])

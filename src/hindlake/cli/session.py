@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from ..memory_store.clock import SystemClock
-from ..memory_store.lake import Lake
+from ..memory_store.files.lake import Lake
 from ..memory_store.settings import Settings
 
 HomeOption = Annotated[

@@ -70,8 +70,8 @@ def rebuild(
     \b
     hindlake rebuild
     """
-    from ..memory_store.generations import build, open_tables
-    from ..memory_store.log import settle
+    from ..memory_store.history.log import settle
+    from ..memory_store.store.generations import build, open_tables
 
     session = Session(context, home, namespace, json)
     lake = session.lake

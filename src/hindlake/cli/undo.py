@@ -77,7 +77,7 @@ def _plain(value: Any) -> str:
 
 
 def _list(session: Session) -> None:
-    from ..memory_store.runs import last_runs
+    from ..memory_store.records.runs import last_runs
 
     some = [msgspec.structs.asdict(run) for run in last_runs(session.lake, session.settings.namespace, _RUNS)]
     keys = ("run_id", "job", "status", "started_at", "counts", "parameters")

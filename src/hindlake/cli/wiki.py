@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..memory_store.as_of import past
 from ..memory_store.errors import UsageError
-from ..memory_store.moments import moment_of
-from ..memory_store.predicates import READABLE, Filter
-from ..memory_store.reader import Reader
+from ..memory_store.history.as_of import past
+from ..memory_store.history.moments import moment_of
+from ..memory_store.recall.predicates import READABLE, Filter
+from ..memory_store.recall.reader import Reader
 from ..memory_store.wiki import HEADINGS, Page, find, index, pages, render
 from .session import AsOfOption, HomeOption, JsonOption, NamespaceOption, Session
 

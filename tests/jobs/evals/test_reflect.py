@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hindlake.jobs.candidates import Candidate, Evidence, Reflection, TraceGroup
 from hindlake.jobs.evals.reflect import bm25, evaluate
-from hindlake.jobs.rules_reflector import RulesReflector
+from hindlake.jobs.reflecting.candidates import Candidate, Evidence, Reflection, TraceGroup
+from hindlake.jobs.reflecting.rules_reflector import RulesReflector
 from hindlake.memory_store.errors import UsageError
 from hindlake.memory_store.settings import Settings
 

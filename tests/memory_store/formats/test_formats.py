@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hindlake.memory_store.capture.events import Event
 from hindlake.memory_store.errors import UsageError
-from hindlake.memory_store.events import Event
 from hindlake.memory_store.formats import (
     FORMATS,
     Draft,

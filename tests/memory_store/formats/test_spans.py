@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from hindlake.memory_store.events import Event
+from hindlake.memory_store.capture.events import Event
 from hindlake.memory_store.formats import Stamp, finish
 from hindlake.memory_store.formats.loose import moment
 from hindlake.memory_store.formats.spans import Said, Span, SpanEvent, spans_draft

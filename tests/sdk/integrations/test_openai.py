@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from hindlake.memory_store.capture.reads import read_days, scan_reads
 from hindlake.memory_store.errors import UsageError
-from hindlake.memory_store.lake import Lake
-from hindlake.memory_store.reads import read_days, scan_reads
+from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.async_memory import AsyncMemory
 from hindlake.sdk.integrations.openai import recorded

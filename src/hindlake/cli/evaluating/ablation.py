@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...memory_store.legs import LEGS
+from ...memory_store.recall.legs import LEGS
 from ...memory_store.settings import SearchSettings, Settings
 
 _NEIGHBOURS = ("near", "around", "beside")

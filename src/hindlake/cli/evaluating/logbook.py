@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...jobs.evals.vector_cache import VectorCache
+from ...memory_store.capture.episodes import episode_rows
+from ...memory_store.capture.events import Event, group_traces
+from ...memory_store.capture.traces import write_events
 from ...memory_store.clock import SystemClock
 from ...memory_store.embedders import Embedder, embedder_named
-from ...memory_store.episodes import episode_rows
-from ...memory_store.events import Event, group_traces
-from ...memory_store.generations import ensure, fold_to_head, open_tables
+from ...memory_store.files.lake import Lake
+from ...memory_store.history.inbox import Row, write_user_act
+from ...memory_store.history.log import settle
 from ...memory_store.ids import derive_id
-from ...memory_store.inbox import Row, write_user_act
-from ...memory_store.lake import Lake
-from ...memory_store.log import settle
-from ...memory_store.passage_fold import fold_passages
 from ...memory_store.settings import Settings
-from ...memory_store.traces import write_events
+from ...memory_store.store.generations import ensure, fold_to_head, open_tables
+from ...memory_store.store.passage_fold import fold_passages
 from .histories import History
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...memory_store.clock import ManualClock
-from ...memory_store.lake import Lake
+from ...memory_store.files.lake import Lake
 from ...memory_store.settings import Settings
 from ...sdk.memory import Memory
 from . import histories, scores

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...jobs.evals.reflect import evaluate
-from ...jobs.reflectors import reflector_of
+from ...jobs.reflecting.reflectors import reflector_of
 from ...memory_store.embedders import setting_of
 from ...memory_store.errors import SettingsError, UsageError
 from ...memory_store.settings import Settings

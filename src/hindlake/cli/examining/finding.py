@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from ...memory_store.clock import Clock
-from ...memory_store.lake import Lake
+from ...memory_store.files.lake import Lake
 from ...memory_store.settings import Settings
 
 #: broken: something does not work, or data is at risk; doubtful: it works, and will cost you; note: good to know.

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ...memory_store.log import log_paths
-from ...memory_store.spool import waiting
+from ...memory_store.capture.spool import waiting
+from ...memory_store.history.log import log_paths
 from .finding import Finding, Patient
 
 #: Free space below which a disk is nearly full, and below which the next write may fail, in bytes.

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+from ...memory_store.capture.reads import read_days, scan_reads
 from ...memory_store.errors import NoGeneration
-from ...memory_store.gated import looked_at
-from ...memory_store.generations import open_tables
-from ...memory_store.predicates import READABLE, Filter
-from ...memory_store.reads import read_days, scan_reads
-from ...memory_store.registry import current
-from ...memory_store.tables import Tables
+from ...memory_store.recall.predicates import READABLE, Filter
+from ...memory_store.records.gated import looked_at
+from ...memory_store.store.generations import open_tables
+from ...memory_store.store.registry import current
+from ...memory_store.store.tables import Tables
 from .finding import Finding, Patient
 
 #: Memories of one kind of task that stay quick to search and easy to judge (R34).

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from ...memory_store.embedders import embedder_named, embedder_of
 from ...memory_store.errors import DamagedFile, EmbedderError, NoGeneration
-from ...memory_store.generations import open_tables
-from ...memory_store.inbox import inbox_paths
-from ...memory_store.lake import namespace_path
-from ...memory_store.log import head
-from ...memory_store.predicates import READABLE, Filter
-from ...memory_store.registry import current
+from ...memory_store.files.lake import namespace_path
+from ...memory_store.history.inbox import inbox_paths
+from ...memory_store.history.log import head
+from ...memory_store.recall.predicates import READABLE, Filter
+from ...memory_store.store.generations import open_tables
+from ...memory_store.store.registry import current
 from .finding import Finding, Patient
 
 #: Rows of the log that a store may be behind before searches grow slow: they are read anew by each process.

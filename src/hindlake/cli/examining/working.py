@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from ...memory_store.backups import Backups
+from ...memory_store.capture.traces import scan_events
 from ...memory_store.errors import LakeError, UsageError
-from ...memory_store.gated import looked_at, over
-from ...memory_store.leases import EVERY, holders
-from ...memory_store.runs import Run, last_runs
-from ...memory_store.traces import scan_events
+from ...memory_store.files.backups import Backups
+from ...memory_store.files.leases import EVERY, holders
+from ...memory_store.records.gated import looked_at, over
+from ...memory_store.records.runs import Run, last_runs
 from .finding import Finding, Patient
 
 #: How many of the newest runs are looked at.

@@ -1,0 +1,1 @@
+"""How two memories relate: what they pin down, how they are worded, and who judges in doubt."""

@@ -1,0 +1,1 @@
+"""What recurs over traces: the parts of the job `patterns`."""

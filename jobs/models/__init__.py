@@ -1,0 +1,1 @@
+"""The door to a chat model: questions, replies, prompts, the ceiling of a run, and batches."""

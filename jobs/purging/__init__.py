@@ -1,0 +1,1 @@
+"""What a purge removes, and from where: the parts of the job `purge`."""

@@ -1,0 +1,1 @@
+"""What a backup holds, keeps and gives back: the parts of the jobs `backup` and `restore`."""

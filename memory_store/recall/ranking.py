@@ -1,0 +1,211 @@
+"""From what the legs of a search found to one ranking: pure functions, no I/O.
+
+Two numbers are kept apart. What orders is the **share** that a memory has of each leg's best, so that legs on
+different scales can be added. What a memory is worth by itself is its **relevance**, which is absolute: when nothing
+fits, the best hit scores low, and a floor can be set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..clock import as_utc
+from ..settings import SearchSettings
+
+if TYPE_CHECKING:
+    from ..records.usage import Use
+
+#: Decay of importance a day (R15).
+DECAY = 0.01
+#: Most that decay, and confidence, take off a memory's rank: they weigh little against what was asked.
+DECAY_WEIGHT = 0.1
+CONFIDENCE_WEIGHT = 0.2
+#: Weight of naming what a memory mentions, beside words and meaning, which share a weight of 1.
+NAMES_WEIGHT = 0.1
+#: BM25 at which the words alone make a memory as likely relevant as not.
+_TEXT_MIDDLE = 12.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one leg says of one memory."""
+
+    id: str
+    #: The leg's own score: cosine, BM25
+    raw: float
+    #: `raw` as a share of the leg's best, 0 to 1
+    share: float
+    #: `raw` on an absolute scale, 0 to 1
+    relevance: float
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One way of finding."""
+
+    name: str
+    weight: float
+    #: Best first, no memory twice
+    found: Sequence[Found]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one leg had a memory, from 1, and how it scored there."""
+
+    rank: int
+    raw: float
+    share: float
+    relevance: float
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A memory with all that its place rests on."""
+
+    id: str
+    #: What the ranking is by. Score fusion: 0 to 1, the best hit's own relevance and the others in proportion to it.
+    #: Reciprocal rank fusion: the sum of its terms. Factors are multiplied in.
+    score: float
+    #: How relevant it is by itself, 0 to 1, whatever else was found; factors left out
+    relevance: float
+    legs: Mapping[str, Place]
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+
+def shares(raws: Sequence[float], base: float = 0.0, least: float = 1e-9) -> list[float]:
+    """Scores as shares of the best, `base` being nothing. `least`: a best that is no further from base is no 1.
+
+    >>> shares([9.0, 4.5, 0.0])
+    [1.0, 0.5, 0.0]
+    """
+    span = max(max(raws, default=base) - base, least)
+    return [min(max((raw - base) / span, 0.0), 1.0) for raw in raws]
+
+
+def found_by(raws: Mapping[str, float]) -> list[Found]:
+    """What a leg found that says nothing of relevance, from its scores by id; zero is not found.
+
+    >>> [one.id for one in found_by({"a": 1.0, "b": 0.0, "c": 2.0})]
+    ['c', 'a']
+    """
+    ids = sorted((id for id in raws if raws[id] > 0), key=lambda id: (-raws[id], id))
+    values = [raws[id] for id in ids]
+    return [Found(id, raw, share, 0.0) for id, raw, share in zip(ids, values, shares(values), strict=True)]
+
+
+def text_relevance(bm25: float) -> float:
+    """BM25 on an absolute scale: it grows with what is shared, and never reaches 1."""
+    return max(bm25, 0.0) / (max(bm25, 0.0) + _TEXT_MIDDLE)
+
+
+def coverage(query: set[str], text: set[str]) -> float:
+    """The share of a query's terms that a text has: how words are scored where there are no corpus statistics.
+
+    >>> coverage({"refund", "ord-1"}, {"refund", "late"})
+    0.5
+    """
+    return len(query & text) / len(query) if query else 0.0
+
+
+def fuse(
+    legs: Sequence[Leg],
+    fusion: Literal["score", "rrf"] = "score",
+    rrf_k: int = 60,
+    factors: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[Ranked]:
+    """One ranking of all that the legs found, best first; equal scores in the order of ids.
+
+    Score fusion adds each leg's share by weight; reciprocal rank fusion adds weight / (k + rank) (Cormack, Clarke &
+    Büttcher 2009; R23). `factors`: by id, then by name, what a memory's fused value is multiplied by. Legs of no
+    weight count for nothing, but are shown.
+    """
+    places: dict[str, dict[str, Place]] = {}
+    for leg in legs:
+        for rank, found in enumerate(leg.found, 1):
+            place = Place(rank, found.raw, found.share, found.relevance)
+            places.setdefault(found.id, {})[leg.name] = place
+    weights = {leg.name: leg.weight for leg in legs}
+    fused: dict[str, float] = {}
+    for id, by_leg in places.items():
+        if fusion == "rrf":
+            fused[id] = sum(weights[name] / (rrf_k + place.rank) for name, place in by_leg.items())
+        else:
+            fused[id] = sum(weights[name] * place.share for name, place in by_leg.items())
+    worth = {
+        id: _either([place.relevance for name, place in by_leg.items() if weights[name]])
+        for id, by_leg in places.items()
+    }
+    level = 1.0
+    if fusion == "score" and fused:
+        best = min(fused, key=lambda id: (-fused[id], id))
+        level = worth[best] / fused[best] if fused[best] > 0 else 0.0
+    ranked = []
+    for id, by_leg in places.items():
+        some = dict((factors or {}).get(id, {}))
+        score = level * fused[id] * math.prod(some.values())
+        ranked.append(Ranked(id, score, worth[id], by_leg, some))
+    return sorted(ranked, key=lambda hit: (-hit.score, -hit.relevance, hit.id))
+
+
+def _either(relevances: Sequence[float]) -> float:
+    """One or the other is enough: the probability that at least one of independent witnesses is right."""
+    return 1 - math.prod(1 - value for value in relevances)
+
+
+def decayed(importance: float, days: float, rate: float = DECAY) -> float:
+    """Importance after some days: importance × exp(−λ (1 − importance / 2) days), λ = 0.01 unless given (R15).
+
+    >>> round(decayed(0.5, 0), 2), round(decayed(0.5, 100), 2), round(decayed(1.0, 100), 2)
+    (0.5, 0.24, 0.61)
+    """
+    return importance * math.exp(-rate * (1 - importance / 2) * max(days, 0.0))
+
+
+def row_factors(
+    row: Mapping[str, Any], now: datetime, use: Use | None = None, settings: SearchSettings | None = None
+) -> dict[str, float]:
+    """What is known about a row, as factors on its rank (R25). What is not known takes nothing off.
+
+    `confidence`: how sure it is. `decay`: its importance since the statement holds, or since the memory was last put
+    before an agent: what is still asked for is not stale. `strength`: whether a decision ranks it down. `usage`: an
+    experience that was read, but not for `idle_days` (R16). `usefulness`: what outcomes say, see `usefulness`.
+    """
+    settings = settings or SearchSettings()
+    confidence, importance, strength = (row.get(name) for name in ("confidence", "importance", "strength"))
+    since = row.get("valid_from") or row.get("added_at")
+    factors = {}
+    if confidence is not None:
+        factors["confidence"] = 1 - CONFIDENCE_WEIGHT * (1 - min(max(confidence, 0.0), 1.0))
+    if importance is not None and since is not None:
+        days = _days(max(as_utc(since), as_utc(use.last_at)) if use is not None else since, now)
+        strong = decayed(min(max(importance, 0.0), 1.0), days, settings.decay)
+        factors["decay"] = 1 - DECAY_WEIGHT * (1 - strong)
+    if strength is not None:
+        factors["strength"] = min(max(strength, 0.0), 1.0)
+    if use is not None:
+        if row.get("kind") == "experience" and _days(use.last_at, now) > settings.idle_days:
+            factors["usage"] = settings.idle_factor
+        if use.low is not None and use.high is not None:
+            factors["usefulness"] = usefulness(use.low, use.high, settings.usefulness_weight)
+    return factors
+
+
+def usefulness(low: float, high: float, weight: float) -> float:
+    """The factor of what a memory adds to the success rate of its tasks, known to lie between two bounds (N5).
+
+    Only what is sure counts: the lower bound if it is above 0, the upper one if it is below. In doubt it is 1, so
+    that a memory that was tried once is not worse than one that never was.
+
+    >>> usefulness(0.2, 0.6, 0.3), usefulness(-0.4, 0.5, 0.3), usefulness(-0.8, -0.5, 0.3)
+    (1.06, 1.0, 0.85)
+    """
+    return 1 + weight * (max(low, 0.0) + min(high, 0.0))
+
+
+def _days(since: datetime, now: datetime) -> float:
+    return (now - as_utc(since)).total_seconds() / 86_400

@@ -1,0 +1,174 @@
+"""The door to LanceDB: opening tables, reading past a clean-up, writing past another writer, and what a search reads
+from, one version of a table that stays as it is.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from datetime import timedelta
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import MissingExtra, NoGeneration, StoreError
+from ..files.lake import s3_options
+from ..settings import Settings
+
+if TYPE_CHECKING:
+    import lancedb
+
+_T = TypeVar("_T")
+
+_TRIES = 8
+#: Filters of one version whose matches are remembered.
+_COUNTS = 1_000
+
+
+@dataclass
+class Snapshot:
+    """One version of a table, which other writers change nothing of."""
+
+    #: The table as the asynchronous interface gives it
+    table: Any
+    version: int
+    rows: int
+    columns: frozenset[str]
+    #: Whether vectors have an index
+    has_vector_index: bool
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    async def count(self, condition: str) -> int:
+        """Rows that pass a predicate; asked of the store once."""
+        if condition not in self._counts:
+            if len(self._counts) >= _COUNTS:
+                self._counts.clear()
+            self._counts[condition] = await self.table.count_rows(condition)
+        return self._counts[condition]
+
+
+class Door:
+    """The tables below one address. Safe to share between threads; open it anew in a forked child."""
+
+    def __init__(self, url: str, settings: Settings, refresh: float | None = None) -> None:
+        """`refresh`: seconds until other processes' writes are looked for again, as in the settings unless given."""
+        if find_spec("lancedb") is None:
+            raise MissingExtra.needs("lancedb", "recall")
+        #: Where the tables lie, for messages
+        self.url = url
+        self._settings = settings
+        self._refresh = settings.search.refresh_seconds if refresh is None else refresh
+        self._open()
+
+    def _open(self) -> None:
+        import lancedb
+
+        self._session = lancedb.Session(index_cache_size_bytes=self._settings.index.cache_mb * 2**20)
+        #: The connection, whose tables show what others write
+        self.db: lancedb.DBConnection = lancedb.connect(self.url, **self._options(self._refresh))
+        self._handles: dict[str, Any] = {}
+        self._still: Any = None
+        self._live: dict[str, Any] = {}
+        self._snapshots: dict[str, Snapshot] = {}
+
+    def _options(self, refresh: float | None) -> dict[str, Any]:
+        return {
+            "read_consistency_interval": None if refresh is None else timedelta(seconds=refresh),
+            "storage_options": s3_options(self._settings) if self.url.startswith("s3://") else None,
+            "session": self._session,
+        }
+
+    def names(self) -> list[str]:
+        """Tables that there are."""
+        return list(self.db.list_tables().tables)
+
+    def is_open(self, name: str) -> bool:
+        """Whether a table was used already."""
+        return name in self._handles
+
+    def table(self, name: str) -> Any:
+        """A table, as the synchronous interface gives it. Raises `NoGeneration` if there is none."""
+        if name not in self._handles:
+            try:
+                self._handles[name] = self.db.open_table(name)
+            except (ValueError, RuntimeError) as error:
+                if "not found" not in str(error).lower():
+                    raise StoreError(f"{self.url} can't be opened: {error}") from error
+                raise NoGeneration(f"{self.url} holds no store: run `hindlake rebuild`") from error
+        return self._handles[name]
+
+    def read(self, name: str, act: Callable[[Any], _T]) -> _T:
+        """Run a query; where a clean-up removed the version that the handle knows, open the table anew, once."""
+        return self._again(lambda: act(self.table(name)))
+
+    def ask(self, name: str, act: Callable[[Snapshot], Coroutine[Any, Any, _T]]) -> _T:
+        """Run a coroutine over the newest version of a table; what it awaits side by side is run side by side.
+
+        Errors and a clean-up meanwhile are met as in `read`.
+        """
+        from lancedb.background_loop import LOOP
+
+        async def run() -> _T:
+            return await act(await self._snapshot(name))
+
+        return self._again(lambda: LOOP.run(run()))  # type: ignore[no-any-return, no-untyped-call]
+
+    def look(self) -> None:
+        """Let the next `ask` see what is there now, however lately the last one looked."""
+        self._live = {}
+
+    def write(self, name: str, act: Callable[[Any], object]) -> None:
+        """Run a write; another writer's commit in between is a reason to try again, waiting longer each time."""
+        for attempt in range(_TRIES):
+            try:
+                act(self.table(name))
+                return
+            except RuntimeError as error:
+                if "conflict" not in str(error).lower() or attempt == _TRIES - 1:
+                    raise StoreError(f"{self.url} can't be written, tried {attempt + 1} times: {error}") from error
+            time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
+
+    def _again(self, act: Callable[[], _T]) -> _T:
+        try:
+            return act()
+        except RuntimeError as error:
+            if "not found" not in str(error).lower():
+                raise StoreError(f"{self.url} can't be read: {error}") from error
+        self._open()
+        try:
+            return act()
+        except RuntimeError as error:
+            raise StoreError(f"{self.url} can't be read ({error}): run `hindlake rebuild`") from error
+
+    async def _snapshot(self, name: str) -> Snapshot:
+        """The newest version: two handles a table, one that follows it and one that stays."""
+        import lancedb
+
+        if self._still is None:
+            following = await lancedb.connect_async(self.url, **self._options(self._refresh))
+            self._still = following, await lancedb.connect_async(self.url, **self._options(None))
+        following, still = self._still
+        if name not in self._live:
+            self._live[name] = await self._opened(following.open_table(name))
+        version = await self._live[name].version()
+        known = self._snapshots.get(name)
+        if known is not None and known.version == version:
+            return known
+        table = await self._opened(still.open_table(name))
+        indexes = await table.list_indices()
+        snapshot = Snapshot(
+            table,
+            await table.version(),
+            await table.count_rows(),
+            frozenset((await table.schema()).names),
+            any(index.columns == ["vector"] for index in indexes),
+        )
+        self._snapshots[name] = snapshot
+        return snapshot
+
+    async def _opened(self, opening: Awaitable[Any]) -> Any:
+        try:
+            return await opening
+        except ValueError as error:
+            raise NoGeneration(f"{self.url} holds no store: run `hindlake rebuild`") from error
