@@ -28,81 +28,9 @@ from hypothesis.stateful import (
 from evolving import JOBS, NAMESPACES, SAYINGS, TASKS, Home, Killed, at_once, die, interrupted
 from hindlake.memory_store.embedders import embedder_named
 from hindlake.memory_store.records.vectors import embed_texts, text_to_embed
-from hindlake.memory_store.schema import CONTENT, STATE
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import ANY_SUBJECT
-
-Row = dict[str, Any]
-
-TEXTS = [column.name for column in (*CONTENT, *STATE) if column.type == "text"]
-CHANGING = [column.name for column in STATE]
-FIXED = [column.name for column in CONTENT if column.name not in ("embedder", "vector")]
-STATES = {"pending", "active", "superseded", "merged", "archived", "deleted", "quarantined"}
-AWAY = {"archived", "deleted", "quarantined"}
-KINDS = ["episode", "experience", "fact", "preference", "rule"]
-
-# The naive side.
-
-
-def accepted(log: list[Row]) -> list[Row]:
-    return [row for row in log if row["verdict"] == "accepted" and row["decision"] != "refuse"]
-
-
-def naive_fold(log: list[Row]) -> dict[str, Row]:
-    """Every memory that the log has added, each column as the last row said that named it."""
-    memories: dict[str, Row] = {}
-    for row in accepted(log):
-        if row["decision"] == "cool":
-            continue
-        if row["decision"] == "add":
-            assert row["id"] not in memories, "added twice"
-            memories[row["id"]] = {
-                **{name: row[name] for name in ("id", "run", *FIXED)},
-                "added_seq": row["seq"],
-                "added_at": row["at"],
-            }
-        memory = memories[row["id"]]
-        memory["seq"] = row["seq"]
-        for name in CHANGING:
-            if row[name] is not None:
-                memory[name] = row[name]
-    for memory in memories.values():
-        for name in (*TEXTS, "run"):
-            if name != "embedder":
-                memory[name] = memory.get(name) or ""
-    return memories
-
-
-def in_store(log: list[Row], memories: dict[str, Row]) -> dict[str, Row]:
-    """Those that have not gone to cold storage."""
-    cooled = max((row["read_to"] for row in accepted(log) if row["decision"] == "cool"), default=0)
-    return {
-        id: memory
-        for id, memory in memories.items()
-        if not (memory["state"] in ("archived", "deleted") and memory["seq"] <= cooled)
-    }
-
-
-def numbered(log: list[Row], said: list[Row]) -> list[Row]:
-    """The log with what users have said since, as the next settle would number it."""
-    known = {row["act"] for row in log}
-    fresh = [row for row in said if row["act"] not in known]
-    return [*log, *({**row, "seq": len(log) + n, "verdict": "accepted"} for n, row in enumerate(fresh, 1))]
-
-
-def overtaken(log: list[Row]) -> list[Row]:
-    """Accepted proposals that set what had changed since their run had read, against the rule that they are refused."""
-    setter: dict[tuple[str, str], Row] = {}
-    wrong = []
-    for row in accepted(log):
-        for name in CHANGING:
-            if row[name] is None:
-                continue
-            last = setter.get((row["id"], name))
-            if row["read_to"] is not None and last is not None and last["seq"] > row["read_to"]:
-                wrong += [] if (last["run"], last["read_to"]) == (row["run"], row["read_to"]) else [row]
-            setter[row["id"], name] = row
-    return wrong
+from naive_fold import AWAY, CHANGING, KINDS, STATES, Row, in_store, naive_fold, numbered, overtaken
 
 
 @cache

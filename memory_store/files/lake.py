@@ -35,7 +35,6 @@ import contextlib
 import io
 import random
 import time
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -49,6 +48,7 @@ from ..errors import DamagedFile, LakeError, UnsafeStore, UsageError
 from ..settings import Settings, check_namespace
 from .folder import Folder
 from .lake_format import MARKER, LakeFormat, check_format, new_format, read_format
+from .row_groups import row_groups
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,7 +115,7 @@ class Lake:
         #: Where the lake lies, for messages
         self.url = url
         # Files that are no lake, such as a backup, have no format.
-        self._is_known = self._is_marked = True
+        self._is_known = self._is_marked = self._is_proven = True
 
     @classmethod
     def open(cls, settings: Settings, *, unfinished: bool = False) -> Lake:
@@ -126,6 +126,7 @@ class Lake:
         """
         lake = cls(_store_at(f"{settings.home}/lake", settings), f"{settings.home}/lake")
         lake._is_known = lake._is_marked = unfinished
+        lake._is_proven = not settings.is_remote
         return lake
 
     def format(self) -> LakeFormat:
@@ -153,6 +154,7 @@ class Lake:
             return True
 
         self._mark()
+        self._prove()
         return self._retry(claim, f"create {path}")
 
     def get(self, path: str) -> bytes:
@@ -235,7 +237,7 @@ class Lake:
                 file = pq.ParquetFile(source, page_checksum_verification=True)
                 present = set(file.schema_arrow.names)
                 names = None if columns is None else [name for name in columns if name in present]
-                return file.read_row_groups(_groups(file.metadata, among), columns=names)
+                return file.read_row_groups(row_groups(file.metadata, among), columns=names)
 
     def footer(self, path: str) -> pq.FileMetaData:
         """What a Parquet file says of itself: sizes, statistics, key-value metadata. Raises as `read_table` does."""
@@ -292,10 +294,7 @@ class Lake:
         path = f"probe/{time.time_ns()}-{random.getrandbits(64):x}"
         try:
             if not self.create(path, b"1") or self.create(path, b"2"):
-                raise UnsafeStore(
-                    f"{self.url} ignores conditional writes (If-None-Match), so two writers could overwrite each "
-                    "other's decisions: use a store that honours them, such as Amazon S3, SeaweedFS or MinIO"
-                )
+                raise UnsafeStore(_unsafe(self.url))
         finally:
             self.delete([path])
 
@@ -329,6 +328,19 @@ class Lake:
                     self._try(lambda: self._store.create(MARKER, data), f"create {MARKER}")
             self._is_marked = True
 
+    def _prove(self) -> None:
+        """Before the first claim, refuse a bucket where the lake's first file can be claimed again, as it is."""
+        if self._is_proven:
+            return
+        with contextlib.suppress(FileNotFoundError):  # a lake that is being restored gets its format last
+            data = self.get(MARKER)
+            try:
+                self._try(lambda: self._store.create(MARKER, data), f"create {MARKER}")
+            except FileExistsError:
+                self._is_proven = True
+                return
+            raise UnsafeStore(_unsafe(self.url))
+
     def _retry(self, act: Callable[[], _T], what: str) -> _T:
         if not self._is_known:
             data: bytes | None = None
@@ -356,24 +368,11 @@ class Lake:
         raise AssertionError("unreachable")
 
 
-def _groups(footer: pq.FileMetaData, among: Among | None) -> list[int]:
-    """Row groups that may hold one of the wanted values; those without statistics may."""
-    every = list(range(footer.num_row_groups))
-    if among is None:
-        return every
-    leaves = [footer.schema.column(place).path for place in range(footer.num_columns)]
-    if among.column not in leaves:
-        return every
-    place = leaves.index(among.column)
-    kept = []
-    for group in every:
-        known = footer.row_group(group).column(place).statistics
-        if known is not None and known.has_min_max:
-            first = bisect_left(among.values, known.min)
-            if first == len(among.values) or among.values[first] > known.max:
-                continue
-        kept.append(group)
-    return kept
+def _unsafe(url: str) -> str:
+    return (
+        f"{url} ignores conditional writes (If-None-Match), so two writers could overwrite each other's decisions: use "
+        "a store that honours them, such as Amazon S3, SeaweedFS or MinIO"
+    )
 
 
 def _store_at(url: str, settings: Settings) -> Folder | Bucket:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import StoreError
 from ..settings import Settings
 from .lake import Lake, s3_options
 
@@ -47,9 +48,9 @@ def every_version(settings: Settings, name: str) -> Iterator[tuple[str, int, pa.
             try:
                 table.checkout(version)
                 rows = table.to_arrow()
-            except (RuntimeError, ValueError) as error:
+            except (RuntimeError, ValueError, OSError) as error:
                 if "not found" not in str(error).lower():
-                    raise
+                    raise StoreError(f"{table_name} of {name} can't be read: {error}") from error
                 continue
             yield table_name, version, rows
 

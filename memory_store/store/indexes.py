@@ -39,10 +39,9 @@ def make_indexes(door: Door, name: str, settings: IndexSettings) -> None:
 
     Doing it twice changes nothing.
     """
-    table = door.table(name)
-    rows = table.count_rows()
-    _make(door, name, _wanted(table, rows, settings))
-    behind = max((one.waiting for one in coverage(table)), default=0)
+    rows = door.read(name, methodcaller("count_rows"))
+    _make(door, name, door.read(name, lambda table: _wanted(table, rows, settings)))
+    behind = max((one.waiting for one in door.read(name, coverage)), default=0)
     if behind > min(max(rows * _WAITING_SHARE, _WAITING_LEAST), settings.waiting_rows):
         door.write(name, lambda table: table.optimize())
 
@@ -78,7 +77,7 @@ def _wanted(table: Any, rows: int, settings: IndexSettings) -> dict[str, Any]:
 
 def _make(door: Door, name: str, wanted: Mapping[str, Any]) -> None:
     present = set()
-    for index in door.table(name).list_indices():
+    for index in door.read(name, lambda table: list(table.list_indices())):
         [column] = index.columns
         if column in _BITMAPS and index.index_type.upper() != "BITMAP":  # an older version made it
             door.write(name, methodcaller("drop_index", index.name))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _TRIES = 8
+#: What LanceDB raises when a disk is full, an object store fails, or another writer was faster.
+_FAILURES = (RuntimeError, OSError)
 #: Filters of one version whose matches are remembered.
 _COUNTS = 1_000
 
@@ -81,7 +83,17 @@ class Door:
 
     def names(self) -> list[str]:
         """Tables that there are."""
-        return list(self.db.list_tables().tables)
+        return self._again(lambda: list(self.db.list_tables().tables))
+
+    def create(self, name: str, schema: Any, key: str) -> None:
+        """Make a table, unless it is there, with a primary key: without one, two processes that merge the same new id
+        store it twice, silently.
+        """
+        try:
+            table: Any = self.db.create_table(name, schema=schema, exist_ok=True)
+            table.set_unenforced_primary_key(key)
+        except _FAILURES as error:
+            raise StoreError(f"{self.url} can't be written: {error}") from error
 
     def is_open(self, name: str) -> bool:
         """Whether a table was used already."""
@@ -92,7 +104,7 @@ class Door:
         if name not in self._handles:
             try:
                 self._handles[name] = self.db.open_table(name)
-            except (ValueError, RuntimeError) as error:
+            except (ValueError, *_FAILURES) as error:
                 if "not found" not in str(error).lower():
                     raise StoreError(f"{self.url} can't be opened: {error}") from error
                 raise NoGeneration(f"{self.url} holds no store: run `hindlake rebuild`") from error
@@ -124,7 +136,7 @@ class Door:
             try:
                 act(self.table(name))
                 return
-            except RuntimeError as error:
+            except _FAILURES as error:
                 if "conflict" not in str(error).lower() or attempt == _TRIES - 1:
                     raise StoreError(f"{self.url} can't be written, tried {attempt + 1} times: {error}") from error
             time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
@@ -132,13 +144,13 @@ class Door:
     def _again(self, act: Callable[[], _T]) -> _T:
         try:
             return act()
-        except RuntimeError as error:
+        except _FAILURES as error:
             if "not found" not in str(error).lower():
                 raise StoreError(f"{self.url} can't be read: {error}") from error
         self._open()
         try:
             return act()
-        except RuntimeError as error:
+        except _FAILURES as error:
             raise StoreError(f"{self.url} can't be read ({error}): run `hindlake rebuild`") from error
 
     async def _snapshot(self, name: str) -> Snapshot:

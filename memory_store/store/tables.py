@@ -55,12 +55,15 @@ class Tables:
         import pyarrow as pa
 
         if not url.startswith("s3://"):
-            Path(url).mkdir(parents=True, exist_ok=True)
+            try:
+                Path(url).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"{url} can't be made: {error}") from error
         tables = cls(url, settings, refresh)
         if MEMORIES in tables._door.names():
             raise StoreError(f"{url} holds a generation already: build the new one under another name")
         folds = pa.schema([pa.field("namespace", pa.string(), nullable=False), pa.field("seq", pa.int64())])
-        tables._make_table(FOLDS, folds, "namespace")
+        tables._door.create(FOLDS, folds, "namespace")
         for name in (PASSAGES, MEMORIES):
             tables._make_searchable(name, dim)
         return tables
@@ -72,7 +75,7 @@ class Tables:
         Raises `NoGeneration` if there are none, `StoreError` if an older version made them and columns are missing.
         """
         tables = cls(url, settings, refresh)
-        check_columns(tables._door.table(MEMORIES).schema.names, url)
+        check_columns(tables._door.read(MEMORIES, lambda table: table.schema.names), url)
         return tables
 
     @property
@@ -270,7 +273,7 @@ class Tables:
             if name == MEMORIES or self.has_passages():
                 make_indexes(self._door, name, self._indexing)
         # Every fold leaves a version of this one, and no index falls behind that would have it cleaned up.
-        if len(self._door.table(FOLDS).list_versions()) > _VERSIONS:
+        if self._door.read(FOLDS, lambda table: len(table.list_versions())) > _VERSIONS:
             self._door.write(FOLDS, lambda table: table.optimize(cleanup_older_than=_GRACE))
 
     def coverage(self) -> dict[str, list[Coverage]]:
@@ -278,13 +281,8 @@ class Tables:
         names = (MEMORIES, PASSAGES) if self.has_passages() else (MEMORIES,)
         return {name: self._door.read(name, coverage) for name in names}
 
-    def _make_table(self, name: str, schema: pa.Schema, key: str) -> None:
-        table: Any = self._door.db.create_table(name, schema=schema, exist_ok=True)
-        # Without a primary key, two processes that merge the same new id store it twice, silently.
-        table.set_unenforced_primary_key(key)
-
     def _make_searchable(self, name: str, dim: int) -> None:
-        self._make_table(name, stored_schema(name, dim), "key")
+        self._door.create(name, stored_schema(name, dim), "key")
         make_full_text(self._door, name)
 
 
