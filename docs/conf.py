@@ -38,7 +38,7 @@ _COMING = {
     "comparison", "concepts", "deploy", "durability", "integrations", "observability", "operate", "scaling", "security",
     "tutorial",
 }  # fmt: skip
-_LISTED = re.compile(r"^- \[.+?\]\((.+?)\.md\)", re.MULTILINE)
+_LISTED = re.compile(r"^- \[(.+?)\]\((.+?)\.md\)", re.MULTILINE)
 _MADE = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 
 
@@ -49,10 +49,9 @@ def _complete(app: Any, page: str, source: list[str]) -> None:
             if not (ROOT / "docs" / f"{coming}.md").exists():
                 source[0] = re.sub(rf"^- \[.+?\]\({coming}\.md\).*\n", "", source[0], flags=re.MULTILINE)
         for section in re.findall(r"^## .+?(?=^## |\Z)", source[0], re.MULTILINE | re.DOTALL):
-            title, pages = section.split("\n")[0].removeprefix("## "), _LISTED.findall(section)
-            if pages:
-                entries = "\n".join(pages)
-                source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{entries}\n```\n"
+            caption = section.split("\n")[0].removeprefix("## ")
+            if entries := "\n".join(f"{title} <{name}>" for title, name in _LISTED.findall(section)):
+                source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n"
     elif _MADE.search(source[0]):
         from docs_reference import PARTS
 
