@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..jobs.aliases import aliases
@@ -19,6 +19,7 @@ from ..jobs.decay import decay
 from ..jobs.deciding.decide import DecideReport
 from ..jobs.dedup import dedup
 from ..jobs.merge import merge
+from ..jobs.models.budget import Budget, Usage
 from ..jobs.promote import promote
 from ..jobs.reflecting.reflectors import Name, pair_judges
 from ..jobs.reflecting.rules.attributes import holds_many
@@ -58,14 +59,17 @@ class StepReport:
     counts: Counter[str] = field(default_factory=Counter)
     #: The decisions; of many steps together kept only with `dry_run`
     decisions: list[dict[str, Any]] = field(default_factory=list)
+    #: What a model that judged pairs has used
+    usage: Usage = field(default_factory=Usage)
     #: Namespaces that were left to another run, each with who that is
     busy: dict[str, str] = field(default_factory=dict)
     #: Why it failed; empty if it did not
     error: str = ""
 
     def summary(self) -> dict[str, Any]:
-        """The report as plain values: ids and counts, never the text of a memory."""
+        """The report as plain values: ids, counts and cost, never the text of a memory."""
         found: dict[str, Any] = {"step": self.step, "run_id": self.run_id, "counts": dict(sorted(self.counts.items()))}
+        found |= {name: count for name, count in asdict(self.usage).items() if count}
         found |= {"busy": sorted(self.busy)} if self.busy else {}
         return found | ({"error": self.error} if self.error else {})
 
@@ -99,6 +103,8 @@ class _Call:
     engine: Engine
     dry_run: bool
     progress: Progress | None
+    #: What a model may use, and has used
+    budget: Budget
 
     def decides(self, job: Callable[..., DecideReport], **more: Any) -> DecideReport:
         """Run a job that decides."""
@@ -109,7 +115,7 @@ class _Call:
 
     def compares(self, job: Callable[..., DecideReport], **more: Any) -> DecideReport:
         """Run a job that compares memories, and may ask a model about pairs that no rule decides."""
-        judges = pair_judges(self.settings, self.reflector, ask=not self.dry_run)
+        judges = pair_judges(self.settings, self.reflector, ask=not self.dry_run, budget=self.budget)
         return self.decides(job, judges=judges, holds_many=holds_many, progress=self.progress, **more)
 
 
@@ -165,14 +171,15 @@ def run_step(
 ) -> StepReport:
     """Run one step of `NIGHTLY` or `WEEKLY`, where no other run does. Raises what the step raises."""
     call = _Call(
-        Lake.open(settings), settings, clock, version, namespaces, reflector, engine, dry_run, progress
+        Lake.open(settings), settings, clock, version, namespaces, reflector, engine, dry_run, progress,
+        Budget.of(settings.model),
     )  # fmt: skip
     if name in _SHARED:
         report = _STEPS[name](call)
         return StepReport(name, report.run_id, report.counts, report.decisions)
     with leased(call.lake, settings, clock, name, namespaces, dry_run=dry_run, progress=progress) as mine:
         report = _STEPS[name](replace(call, namespaces=mine.namespaces, progress=mine.progress))
-    return StepReport(name, report.run_id, report.counts, report.decisions, mine.busy)
+    return StepReport(name, report.run_id, report.counts, report.decisions, call.budget.usage, mine.busy)
 
 
 def run_steps(

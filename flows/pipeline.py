@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ..jobs.collect import CollectReport, collect
 from ..jobs.compact import CompactReport, compact
@@ -16,7 +16,7 @@ from ..jobs.shards import Engine
 from ..jobs.undo import UndoReport, undo
 from ..memory_store.clock import Clock
 from ..memory_store.files.lake import Lake
-from ..memory_store.records.requests import taken_up
+from ..memory_store.records.requests import asked_for, taken_up
 from ..memory_store.settings import Settings
 from .leased import leased
 
@@ -58,17 +58,25 @@ def run_reflect(
     namespaces: Sequence[str] | None = None,
     reflector: Name = "auto",
     engine: Engine = "auto",
+    traces: Collection[str] | None = None,
+    requested: bool = False,
     dry_run: bool = False,
     ask: bool = False,
     progress: Callable[[int, int], None] | None = None,
     announce: Callable[[Announcement], None] | None = None,
 ) -> ReflectReport:
-    """Collect, then reflect on every trace that is ready, in the namespaces named, or in all; requests are taken up."""
+    """Collect, then reflect on every trace that is ready, in the namespaces named, or in all; requests are taken up.
+
+    `traces`: on these alone, whatever the gate says of them; that answers no request. `requested`: only in namespaces
+    where a request is open.
+    """
     run_collect(settings, clock)
     lake = Lake.open(settings)
+    if requested:
+        namespaces = asked_for(lake, lake.chosen(namespaces))
     with (
         leased(lake, settings, clock, "reflect", namespaces, dry_run=dry_run and not ask, progress=progress) as mine,
-        taken_up(lake, () if dry_run else mine.namespaces, clock) as requests,
+        taken_up(lake, () if dry_run or traces else mine.namespaces, clock) as requests,
     ):
         report = reflect(
             lake,
@@ -78,6 +86,7 @@ def run_reflect(
             version=version,
             namespaces=mine.namespaces,
             engine=engine,
+            asked=frozenset(traces) if traces else None,
             dry_run=dry_run,
             ask=ask,
             progress=mine.progress,

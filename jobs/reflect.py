@@ -118,12 +118,14 @@ def reflect(
     dry_run: bool = False,
     ask: bool = False,
     among: Mapping[str, Set[str]] | None = None,
+    asked: Set[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
     announce: Callable[[Announcement], None] | None = None,
 ) -> ReflectReport:
     """Reflect on every trace that is ready, in the namespaces named, or in all.
 
-    `among`: only these traces of each namespace, which were reflected on before and have their episodes.
+    `among`: only these traces of each namespace, which were reflected on before and have their episodes. `asked`: only
+    these, whatever the gate says of them; those that were reflected on are left alone.
 
     `progress` is called with traces done and traces in all, `announce` with what a namespace will cost, before the
     first call. With `dry_run` nothing is written but replies that were paid for, and the decisions are in the report;
@@ -142,7 +144,7 @@ def reflect(
         desks = _desks(lake, reflector, chosen, report.run_id, clock)
     for namespace in chosen:
         run = _Run(lake, settings, clock, reflector, namespace, report, version, engine, desks.get(namespace))
-        run.among = None if among is None else among.get(namespace, frozenset())
+        run.among, run.asked = None if among is None else among.get(namespace, frozenset()), asked
         run.work(dry_run, ask, progress or (lambda done, total: None), announce or (lambda said: None))
     return report
 
@@ -206,6 +208,8 @@ class _Run:
         self.desk = desk
         #: The traces to reflect on again; None: those that were not yet
         self.among: Set[str] | None = None
+        #: The traces that were asked for
+        self.asked: Set[str] | None = None
         #: What judges pairs that no guard decides; None where no model is asked
         self.judge: RunJudge | None = None
         #: Whether workers have shares of the budget, so that this process can't see what they spend
@@ -229,7 +233,8 @@ class _Run:
         proposer.catch_up()
         now = self.clock.now()
         self.record.counts = dict.fromkeys(COUNTS, 0)
-        groups = plan(self.lake, self.namespace, now, timedelta(hours=self.settings.gate.abandoned_hours), self.among)
+        abandoned = timedelta(hours=self.settings.gate.abandoned_hours)
+        groups = plan(self.lake, self.namespace, now, abandoned, self.among, self.asked)
         pending = proposer.pending()
         if not groups and not pending and not (self.desk and self.desk.counts):
             return
@@ -356,10 +361,10 @@ class _Run:
 
     def _tasks(self, reflector: Reflector, groups: list[GroupPlan], embedder: str) -> list[ShardTask]:
         now, run_id = self.clock.now(), self.report.run_id
-        packed = shards(groups, self.settings.jobs.shard_traces)
+        first, asked = self.among is None, self.asked is not None
         return [
-            ShardTask(self.settings, self.namespace, tuple(some), reflector, embedder, now, run_id, self.among is None)
-            for some in packed
+            ShardTask(self.settings, self.namespace, tuple(some), reflector, embedder, now, run_id, first, asked)
+            for some in shards(groups, self.settings.jobs.shard_traces)
         ]
 
     def _reflect(

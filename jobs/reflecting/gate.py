@@ -28,18 +28,22 @@ TRIGGERS: tuple[str, ...] = (
 )
 #: The trigger of a trace in which there is nothing.
 ROUTINE = "routine"
+#: The trigger of a trace that somebody asked for by its id.
+ASKED = "asked"
 #: A statement of less importance pulls no trigger.
 _DURABLE = 0.4
 
 
-def gate(traces: Sequence[Trace], settings: GateSettings, *, at: datetime, run: str) -> list[Row]:
+def gate(traces: Sequence[Trace], settings: GateSettings, *, at: datetime, run: str, asked: bool = False) -> list[Row]:
     """One row of the table `gate` for each trace: reflected or not, and by which trigger.
 
     A trace is reflected by the first trigger that it pulls and whose rate lets it through. Which traces a rate lets
     through depends on their ids only, so the same traces give the same sample on every machine. A trace that none
-    lets through is named for the first that it pulled, or `routine`.
+    lets through is named for the first that it pulled, or `routine`. All of them are let through where they were
+    `asked` for.
     """
-    return [_row(trace, settings, at, run) for trace in traces]
+    rows = [_row(trace, settings, at, run) for trace in traces]
+    return [{**row, "reflected": True, "trigger": ASKED} for row in rows] if asked else rows
 
 
 def triggers_of(trace: Trace, settings: GateSettings) -> list[str]:

@@ -39,14 +39,20 @@ class _Seen:
 
 
 def plan(
-    lake: Lake, namespace: str, now: datetime, abandoned: timedelta, among: Set[str] | None = None
+    lake: Lake,
+    namespace: str,
+    now: datetime,
+    abandoned: timedelta,
+    among: Set[str] | None = None,
+    asked: Set[str] | None = None,
 ) -> list[GroupPlan]:
     """Groups of traces with work to do, of those in `among` if it is given, in order of their first fresh trace.
 
-    A trace is ready when someone said how it ended, or when nothing has happened in it for `abandoned`.
+    A trace is ready when someone said how it ended, or when nothing has happened in it for `abandoned`. If there are
+    `asked` ones, they alone have work to do: ready or not, and also those that the gate let go by.
     """
     seen = _seen(scan_events(lake, namespace, ["type", "at", "task_id", PATH]))
-    gated = gated_traces(lake, namespace)
+    gated = gated_traces(lake, namespace, reflected=asked is not None)
     groups: dict[str, list[str]] = defaultdict(list)
     for trace_id, trace in sorted(seen.items(), key=lambda item: (item[1].started_at, item[0])):
         groups[trace.key or trace_id].append(trace_id)
@@ -58,7 +64,11 @@ def plan(
             for trace_id in trace_ids
             if gated.get(trace_id) != seen[trace_id].events
             and (among is None or trace_id in among)
-            and (seen[trace_id].is_ended or seen[trace_id].last_at <= now - abandoned)
+            and (
+                seen[trace_id].is_ended or seen[trace_id].last_at <= now - abandoned
+                if asked is None
+                else trace_id in asked
+            )
         ]
         for start in range(0, len(fresh), GROUP_TRACES):
             some = fresh[start : start + GROUP_TRACES]
@@ -84,14 +94,18 @@ def _seen(events: pa.Table) -> dict[str, _Seen]:
     return traces
 
 
-def gated_traces(lake: Lake, namespace: str) -> dict[str, int]:
-    """Events that each trace had when the gate looked at it, the most if it did so more than once."""
+def gated_traces(lake: Lake, namespace: str, *, reflected: bool = False) -> dict[str, int]:
+    """Events that each trace had when the gate looked at it, the most if it did so more than once.
+
+    With `reflected` only where it let the trace through.
+    """
     gated: dict[str, int] = {}
-    for _, rows in lake.read_tables(lake.names(namespace_path(namespace, "gate")), ["trace_id", "events"]):
-        for trace_id, events in zip(
-            rows.column("trace_id").to_pylist(), rows.column("events").to_pylist(), strict=True
-        ):
-            gated[trace_id] = max(gated.get(trace_id, 0), events)
+    names = ["trace_id", "events", "reflected"]
+    for _, rows in lake.read_tables(lake.names(namespace_path(namespace, "gate")), names):
+        columns: list[list[Any]] = [rows.column(name).to_pylist() for name in names]
+        for trace_id, events, through in zip(*columns, strict=True):
+            if through or not reflected:
+                gated[trace_id] = max(gated.get(trace_id, 0), events)
     return gated
 
 

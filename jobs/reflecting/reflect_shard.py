@@ -41,6 +41,8 @@ class ShardTask:
     run_id: str
     #: Whether the traces have no episodes yet
     episodes: bool = True
+    #: Whether they were asked for by their ids, so that the gate lets them through
+    asked: bool = False
 
 
 @dataclass
@@ -116,7 +118,7 @@ class _Look:
 def _look(task: ShardTask, plan: GroupPlan, traces: dict[str, Trace]) -> _Look:
     fresh = [traces[id] for id in plan.fresh if id in traces]
     known = [traces[id] for id in plan.known if id in traces]
-    rows = gate(fresh, task.settings.gate, at=task.now, run=task.run_id)
+    rows = gate(fresh, task.settings.gate, at=task.now, run=task.run_id, asked=task.asked)
     chosen = {row["trace_id"] for row in rows if row["reflected"]}
     if not chosen:
         return _Look(fresh, rows, None)

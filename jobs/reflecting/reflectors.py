@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from ...memory_store.errors import SettingsError
 from ...memory_store.settings import Settings
 from ..deciding.meet import JudgeOf, no_judge
+from ..models.budget import Budget
 from .candidates import Reflector
 
 if TYPE_CHECKING:
@@ -52,19 +53,18 @@ def asks_model(settings: Settings, name: Name = "auto") -> bool:
     return chosen == "openai"
 
 
-def pair_judges(settings: Settings, name: Name = "auto", *, ask: bool = True) -> JudgeOf:
-    """What judges pairs of memories in each namespace, by the same choice: one budget for all of them.
+def pair_judges(settings: Settings, name: Name = "auto", *, ask: bool = True, budget: Budget | None = None) -> JudgeOf:
+    """What judges pairs of memories in each namespace, by the same choice: one budget for all of them, which can be
+    looked at afterwards if it is given.
 
     Without `ask` no model is called: pairs that it judged before are judged the same. Raises as `reflector_of` does.
     """
     if not asks_model(settings, name):
         return no_judge
     from ..comparing.pair_judge import ModelJudge
-    from ..models.budget import Budget
     from ..models.kept_door import KeptDoor
     from ..models.model import ModelDoor
     from ..models.replies import LakeReplies
 
-    budget = Budget.of(settings.model)
     kind = ModelDoor if ask else KeptDoor
-    return partial(ModelJudge, kind(settings.model, LakeReplies(settings), budget))
+    return partial(ModelJudge, kind(settings.model, LakeReplies(settings), budget or Budget.of(settings.model)))

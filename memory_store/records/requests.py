@@ -120,6 +120,13 @@ class Taken:
             self._lake.create(_path(namespace, f"{id}.{name}"), data)
 
 
+def asked_for(lake: Lake, namespaces: Sequence[str]) -> list[str]:
+    """Those namespaces in which a request is open."""
+    return [
+        name for name in namespaces if any("done" not in marks and "" in marks for marks in _marks(lake, name).values())
+    ]
+
+
 @contextmanager
 def taken_up(lake: Lake, namespaces: Sequence[str], clock: Clock) -> Iterator[Taken]:
     """Take up the open requests of some namespaces while the block runs; one that raises leaves them failed.

@@ -20,6 +20,8 @@ import pytest
 from hindlake.flows.pipeline import run_collect
 from hindlake.jobs.reflect import ReflectReport, reflect
 from hindlake.jobs.reflecting.candidates import Candidate, Evidence, Reflection, Refusal, TraceGroup
+from hindlake.jobs.reflecting.gate import TRIGGERS
+from hindlake.jobs.reflecting.plan import gated_traces
 from hindlake.jobs.reflecting.rules_reflector import RulesReflector
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.errors import BudgetExceeded, ModelError
@@ -264,3 +266,21 @@ def test_a_run_that_is_killed_at_any_point_and_started_again_gives_the_same_stor
     assert essence(store_rows(settings)) == essence(store_rows(alone))
     added = [row["id"] for row in log_rows(settings) if row["decision"] == "add" and row["verdict"] == "accepted"]
     assert len(added) == len(set(added))
+
+
+def test_a_trace_that_is_asked_for_is_reflected_on_alone_whatever_the_gate_said_and_once(settings: Settings) -> None:
+    lake, off = Lake.open(settings), settings.gate.model_copy(update={"off": TRIGGERS})
+    closed = settings.model_copy(update={"gate": off})
+    first = run(closed)
+    assert first.counts["skipped"] == first.counts["traces"] > 1
+    asked = {sorted(gated_traces(lake, "default"))[0]}
+    report = run(closed, asked=asked)
+    assert (report.counts["traces"], report.counts["reflected"], report.counts["skipped"]) == (1, 1, 0)
+    check_counts(report)
+    rows = [row for _, table in lake.read_tables(lake.names("ns=default/gate")) for row in table.to_pylist()]
+    assert {row["trace_id"] for row in rows if row["reflected"]} == asked
+    assert {row["trigger"] for row in rows if row["reflected"]} == {"asked"}
+    before = store_rows(settings)
+    assert run(closed, asked=asked).counts["traces"] == 0
+    assert run(closed).counts["traces"] == 0
+    assert store_rows(settings) == before

@@ -103,6 +103,10 @@ def reflect(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the decisions and what a model would cost; write none, call none.")
     ] = False,
+    trace: Annotated[
+        list[str] | None,
+        typer.Option("--trace", metavar="ID", help="Only this trace, whatever the gate says of it; may be repeated."),
+    ] = None,
     ask: Annotated[
         bool, typer.Option("--ask", help="Call the model in a dry run too; its replies are kept, and paid for once.")
     ] = False,
@@ -119,6 +123,7 @@ def reflect(
     hindlake run reflect
     hindlake run reflect --dry-run
     hindlake run reflect --dry-run --ask
+    hindlake run reflect --trace TRACE
     hindlake run reflect --ray
     HINDLAKE_MODEL_BASE_URL=http://127.0.0.1:8080/v1 hindlake run reflect
     HINDLAKE_MODEL_MODE=batch hindlake run reflect
@@ -133,7 +138,7 @@ def reflect(
     if prefect:
         if dry_run:
             raise UsageError("--dry-run shows decisions here; it can't be combined with --prefect")
-        result = _as_flow(session.settings.home, namespaces, reflector.value, engine)
+        result = _as_flow(session.settings.home, namespaces, reflector.value, engine, trace)
     else:
         from .. import __version__
         from ..flows.pipeline import run_reflect
@@ -146,6 +151,7 @@ def reflect(
                 namespaces=namespaces,
                 reflector=reflector.value,
                 engine=engine,  # type: ignore[arg-type]
+                traces=trace,
                 dry_run=dry_run,
                 ask=ask,
                 progress=progress,
@@ -178,7 +184,9 @@ def _money(forecast: Forecast) -> str:
     )
 
 
-def _as_flow(home: str, namespaces: list[str] | None, reflector: str, engine: str) -> dict[str, Any]:
+def _as_flow(
+    home: str, namespaces: list[str] | None, reflector: str, engine: str, traces: list[str] | None
+) -> dict[str, Any]:
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
     try:
@@ -187,8 +195,8 @@ def _as_flow(home: str, namespaces: list[str] | None, reflector: str, engine: st
         if error.name != "prefect":
             raise
         raise MissingExtra.needs("prefect", "flows") from None
-    parameters: Any = {"home": home, "namespaces": namespaces, "reflector": reflector, "engine": engine}
-    result: dict[str, Any] = flow(**parameters)
+    given: Any = {"home": home, "namespaces": namespaces, "reflector": reflector, "engine": engine, "traces": traces}
+    result: dict[str, Any] = flow(**given)
     return result
 
 
