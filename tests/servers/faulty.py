@@ -8,8 +8,8 @@
     slow_down      503 SlowDown, and the server never sees the request
     truncated      the body of a reply ends in the middle, and the connection is reset
 
-What becomes of the n-th request is drawn from the seed and n alone. With `conditional=False` the header If-None-Match
-is dropped on the way, as stores do that don't know it.
+What becomes of the n-th request is drawn from the seed and n alone. With `conditional=False` a write on condition that
+a name is free is answered as done when the name is taken, as stores do that don't know If-None-Match.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Weather:
     seed: int = 0
     #: Longest wait of a slow request, in seconds
     seconds: float = 0.5
-    #: Whether If-None-Match is passed on
+    #: Whether clients are told that a name is taken
     conditional: bool = True
     #: Only requests of these methods meet faults; empty: all
     methods: frozenset[str] = frozenset()
@@ -150,9 +150,9 @@ class _Serving:
             return _reset(writer)
         if fault in ("error_500", "slow_down"):
             return await _refuse(writer, fault, method)
-        if not self._weather.conditional:
-            headers = [(name, value) for name, value in headers if name.lower() != "if-none-match"]
         status, told, content = await self._ask(upstream, method, target, headers, body)
+        if not self._weather.conditional and status.split(" ", 2)[1] == "412":
+            status, told, content = "HTTP/1.1 200 OK", [("ETag", '"0"')], b""
         if fault == "reset_after":
             return _reset(writer)
         if fault == "lost_500":
