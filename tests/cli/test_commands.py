@@ -116,6 +116,8 @@ def test_search_and_explain_lead_from_a_question_to_the_events_behind_the_answer
     assert some[0]["id"] == hits[0]["id"] and {hit["tool"] for hit in some} == {"book_room"}
     without = learned("search", "voucher and points", "--not", "tool=book_room", "--json").json["hits"]
     assert hits[0]["id"] not in {hit["id"] for hit in without}
+    told = learned("explain", "--query", "voucher and points", *conditions).json["hits"]
+    assert [verdict["id"] for verdict in told] == [hit["id"] for hit in some]
     value = learned("explain", hits[0]["id"], "--json").json
     assert any("voucher cannot be combined" in item["quote"] for item in value["evidence"])
     assert value["run"]["job"] == "reflect"
@@ -174,6 +176,9 @@ def test_with_json_only_one_object_is_on_standard_output(learned: Shell) -> None
         ("remember", ""),
         ("remember", "x", "--importance", "7"),
         ("explain", "no-such-id"),
+        ("explain", "no-such-id", "--tool", "pay"),
+        ("explain", "--query", "refund", "--any", "tool"),
+        ("search", "refund", "--not", "colour=red"),
         ("forget", "no-such-id"),
         ("run", "reflect", "--ray", "--loop"),
         ("run", "reflect", "--reflector", "openai"),

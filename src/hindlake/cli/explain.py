@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -14,9 +13,8 @@ from ..memory_store.errors import UsageError
 from ..memory_store.history.explain import explain as explain_memory
 from ..memory_store.history.moments import moment_of
 from ..memory_store.recall.why import QueryExplanation, Verdict, explain_query
+from .filtering import filtered
 from .session import AsOfOption, HomeOption, JsonOption, NamespaceOption, Session
-
-Values = Annotated[list[str] | None, typer.Option(help="With --query: only these; may be given again.")]
 
 #: Columns of a memory that `explain` shows, where they hold something.
 _EXPLAINED = (
@@ -30,25 +28,16 @@ def register(app: typer.Typer) -> None:
     app.command("explain")(explain)
 
 
+@filtered
 def explain(
     context: typer.Context,
+    filters: dict[str, Any],
     id: Annotated[str, typer.Argument(metavar="[ID]", help="Id of a memory, as search shows it.")] = "",
     query: Annotated[str | None, typer.Option(help="Explain this search instead of a memory.")] = None,
     expected: Annotated[
         str, typer.Option(metavar="ID", help="With --query: a memory that should have come, or not.")
     ] = "",
     limit: Annotated[int, typer.Option("--limit", "-k", min=1, help="With --query: hits at most.")] = 5,
-    kind: Values = None,
-    subject: Annotated[list[str] | None, typer.Option(help="With --query: as of search; '*' is everyone's.")] = None,
-    task_type: Values = None,
-    tool: Values = None,
-    outcome: Values = None,
-    error_code: Values = None,
-    agent_role: Values = None,
-    entity: Values = None,
-    state: Values = None,
-    since: Annotated[datetime | None, typer.Option(help="With --query: holding since then or later (UTC).")] = None,
-    until: Annotated[datetime | None, typer.Option(help="With --query: holding since before then (UTC).")] = None,
     as_of: AsOfOption = None,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
@@ -62,22 +51,21 @@ def explain(
     hindlake explain 7k3c… --as-of 2026-03-01T08:30
     hindlake explain --query "seats sold out"
     hindlake explain --query "budget" --subject user:42 --expected 7k3c…
+    hindlake explain --query "refund" --any tool=pay --not outcome=success
     """
     if (query is None) == (not id):
         raise UsageError("explain a memory by its ID, or a search by --query")
     session = Session(context, home, namespace, json)
     if query is None:
+        if expected or any(filters.values()):
+            raise UsageError("--expected and the options of a filter go with --query")
         _memory(session, id, as_of)
         return
     if as_of is not None:
         raise UsageError("a search of a past time looks at everything of then, without a store: --query has no --as-of")
-    from ..sdk.arguments import ANY_SUBJECT, filter_of, stored
+    from ..sdk.arguments import filter_of, stored
 
-    where = filter_of(
-        session.settings.namespace, kinds=kind, subject=ANY_SUBJECT if subject == [ANY_SUBJECT] else subject,
-        task_type=task_type, tool=tool, outcome=outcome, error_code=error_code, agent_role=agent_role,
-        entities=entity, states=state, since=since, until=until,
-    )  # fmt: skip
+    where = filter_of(session.settings.namespace, **filters)
     told = explain_query(session.lake, session.settings, session.clock, stored(query), where, limit, expected)
     session.answer(asdict(told), lambda: _show_query(session, told))
 
