@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 if TYPE_CHECKING:
     from ..memory_store.recall.search import Hit as Found
@@ -90,7 +92,7 @@ def hit_of(found: Found, read_id: str = "") -> Hit:
         confidence=row["confidence"] or 0.0,
         evidence=tuple(row["evidence"] or ()),
         relevance=round(found.relevance, 4),
-        legs={name: asdict(place) for name, place in found.legs.items()},
+        legs={name: structs.asdict(place) for name, place in found.legs.items()},
         factors=dict(found.factors),
         before=found.beside[0],
         after=found.beside[1],

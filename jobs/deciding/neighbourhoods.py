@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from ...memory_store.history.inbox import Row
 from ...memory_store.recall.predicates import Filter
+from ...memory_store.resident.cells import cell_count, centres_of, sample_of
 from ...memory_store.settings import Settings
 from ...memory_store.store.tables import Tables
 from ..shards import Engine, choose_engine, map_shards
 from .decide import View
-from .neighbours import cell_count, centres_of, members_of, nearest_cells, sample_of
+from .neighbours import members_of, nearest_cells
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,11 +7,12 @@ and memory with one cell.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+from ...memory_store.resident.cells import cell_count, centres_of, sample_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,9 +27,6 @@ EXACT_ROWS = 8_000
 NEIGHBOURS = 20
 #: Rows that are compared with a whole cell at once.
 _BLOCK = 1_024
-#: Rows a cell that the centres are fitted on.
-_SAMPLE = 48
-_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -99,19 +97,6 @@ def _cells(vectors: Vectors, rows: Places, exact_rows: int) -> Iterator[Places]:
             yield members[at : at + 4 * exact_rows]
 
 
-def cell_count(rows: int) -> int:
-    """How many cells so many rows are cut into: about √n."""
-    return max(2, round(math.sqrt(rows)))
-
-
-def sample_of(rows: int) -> Places:
-    """Places of the rows that the centres of so many are fitted on, in order, chosen by a fixed seed."""
-    import numpy as np
-
-    size = min(rows, cell_count(rows) * _SAMPLE)
-    return np.sort(np.random.default_rng(20_260_301).choice(rows, size, replace=False))
-
-
 def nearest_cells(vectors: Vectors, centres: Vectors) -> Places:
     """The two cells that each vector lies in, the nearest first, [rows, 2]."""
     import numpy as np
@@ -130,24 +115,6 @@ def members_of(cells: Places, count: int) -> Iterator[Places]:
     order = np.argsort(flat, kind="stable")
     for start, end in pairwise(np.searchsorted(flat[order], np.arange(count + 1))):
         yield order[start:end] // width
-
-
-def centres_of(sample: Vectors, count: int) -> Vectors:
-    """Unit centres by k-means on a sample, [count, dim], begun from rows that are chosen by a fixed seed."""
-    import numpy as np
-
-    chance = np.random.default_rng(20_260_302)
-    count = min(count, len(sample))
-    centres: Vectors = sample[np.sort(chance.choice(len(sample), count, replace=False))].copy()
-    for _ in range(_ROUNDS):
-        nearest = np.concatenate(
-            [(sample[at : at + _BLOCK] @ centres.T).argmax(axis=1) for at in range(0, len(sample), _BLOCK)]
-        )
-        sums = np.zeros_like(centres)
-        np.add.at(sums, nearest, sample)
-        norms = np.linalg.norm(sums, axis=1, keepdims=True)
-        centres = np.asarray(np.where(norms > 1e-6, sums / np.maximum(norms, 1e-6), centres), np.float32)
-    return centres
 
 
 def _dense(

@@ -17,7 +17,7 @@ from ..settings import IndexSettings
 from ..store.lance import Snapshot
 from ..store.stored import PACKED, unpacked
 from ..text.terms import query_words
-from .predicates import Predicate
+from .predicates import Filter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ class Near:
     """The nearest to a unit vector, scored by cosine. A vector that is NaN (of no query) finds nothing."""
 
     vector: npt.NDArray[np.float32]
-    condition: Predicate
+    filter: Filter
     limit: int
     #: Compare with every row that passes, index or not
     exact: bool = False
@@ -54,14 +54,34 @@ class Worded:
     """What shares words with a query, scored by BM25. The query is words, never an expression."""
 
     query: str
-    condition: Predicate
+    filter: Filter
     limit: int
 
 
 #: Whose vectors are read too: of those that the vector legs found the cosine is known.
 VectorsOf = Literal["none", "words", "all"]
-#: Ids of rows and their scores, best first.
+#: Addresses of rows and their scores, best first.
 _Found = tuple[list[int], list[float]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What some legs found, and the rows of all that any of them found, by address."""
+
+    found: Sequence[_Found]
+    rows: Mapping[int, Mapping[str, Any]]
+    vectors: Mapping[int, npt.NDArray[np.float32]]
+
+    def candidates(self) -> list[list[Candidate]]:
+        """What each leg found as candidates, best first."""
+        return [
+            [
+                Candidate(self.rows[place]["id"], score, self.rows[place], self.vectors.get(place))
+                for place, score in zip(places, scores, strict=True)
+                if place in self.rows
+            ]
+            for places, scores in self.found
+        ]
 
 
 async def ask(
@@ -70,15 +90,15 @@ async def ask(
     settings: IndexSettings,
     columns: Sequence[str],
     vectors_of: VectorsOf = "none",
-) -> tuple[list[_Found], pa.Table | None, pa.Table | None]:
+) -> Answer:
     """What each leg found, the rows of all that any found, and vectors: of none, of all, or of what only words found.
 
-    Tables carry `_rowid`. `columns`: those of the rows, where the store has them not packed.
+    `columns`: those of the rows, where the store has them not packed; they are blank where a row says nothing of them.
     """
     found = await asyncio.gather(*(_leg(snapshot, one, settings) for one in wanted))
     near = {id for leg, (ids, _) in zip(wanted, found, strict=True) for id in ids if isinstance(leg, Near)}
     bare = {id for ids, _ in found for id in ids} - (near if vectors_of == "words" else set())
-    return found, *await _read(snapshot, found, columns, set() if vectors_of == "none" else bare)
+    return await _read(snapshot, found, columns, set() if vectors_of == "none" else bare)
 
 
 async def ask_many(
@@ -88,8 +108,8 @@ async def ask_many(
     settings: IndexSettings,
     columns: Sequence[str],
     vectors_of: VectorsOf = "none",
-) -> tuple[list[_Found], pa.Table | None, pa.Table | None]:
-    """What `near` finds for each of several finite vectors, [queries, dim], asked together; returns as `ask` does."""
+) -> Answer:
+    """What `near` finds for each of several finite vectors, [queries, dim], asked together."""
     rows = await (await _nearest(snapshot, list(vectors), near, settings)).to_arrow()
     found: list[_Found] = [([], []) for _ in vectors]
     numbers = rows.column("query_index").to_pylist() if len(vectors) > 1 else [0] * rows.num_rows
@@ -99,40 +119,29 @@ async def ask_many(
         found[number][0].append(id)
         found[number][1].append(score)
     every = {id for ids, _ in found for id in ids}
-    return found, *await _read(snapshot, found, columns, set() if vectors_of == "none" else every)
+    return await _read(snapshot, found, columns, set() if vectors_of == "none" else every)
 
 
-async def _read(
-    snapshot: Snapshot, found: Sequence[_Found], columns: Sequence[str], bare: set[int]
-) -> tuple[pa.Table | None, pa.Table | None]:
-    """Rows of all that was found, and vectors of some."""
+async def _read(snapshot: Snapshot, found: Sequence[_Found], columns: Sequence[str], bare: set[int]) -> Answer:
+    """Rows of all that was found, and vectors of some: from memory where they are there, else from the table."""
     every = sorted({id for ids, _ in found for id in ids})
+    if snapshot.resident is not None:
+        pieces, near = snapshot.resident.pieces(every), snapshot.resident.vectors(sorted(bare))
+        if pieces is not None and near is not None:
+            return Answer(found, dict(zip(every, unpacked(pieces, columns), strict=True)), near)
     names = [PACKED] if PACKED in snapshot.columns else [name for name in columns if name in snapshot.columns]
-    return await asyncio.gather(_taken(snapshot, every, names), _taken(snapshot, sorted(bare), ["vector"]))
+    rows, vectors = await asyncio.gather(_taken(snapshot, every, names), _taken(snapshot, sorted(bare), ["vector"]))
+    return Answer(found, _rows(rows, columns) if rows else {}, _vectors(vectors) if vectors else {})
 
 
-def candidates(
-    found: Sequence[_Found], rows: pa.Table | None, vectors: pa.Table | None, columns: Sequence[str]
-) -> list[list[Candidate]]:
-    """The answer of `ask` as candidates, best first; `columns` are blank where a row says nothing of them."""
-    if rows is None:
-        return [[] for _ in found]
+def _rows(rows: pa.Table, columns: Sequence[str]) -> dict[int, dict[str, Any]]:
     places = rows.column("_rowid").to_pylist()
     if PACKED in rows.column_names:
-        by_place = dict(zip(places, unpacked(rows.column(PACKED), columns), strict=True))
-    else:
-        blank = dict.fromkeys(columns)
-        plain = rows.drop_columns(["_rowid"]).to_pylist()
-        by_place = {place: {**blank, **row} for place, row in zip(places, plain, strict=True)}
-    known = _vectors(vectors) if vectors is not None else {}
-    return [
-        [
-            Candidate(by_place[place]["id"], score, by_place[place], known.get(place))
-            for place, score in zip(ids, scores, strict=True)
-            if place in by_place
-        ]
-        for ids, scores in found
-    ]
+        pieces = (piece.as_buffer() for piece in rows.column(PACKED))
+        return dict(zip(places, unpacked(pieces, columns), strict=True))
+    blank = dict.fromkeys(columns)
+    plain = rows.drop_columns(["_rowid"]).to_pylist()
+    return {place: {**blank, **row} for place, row in zip(places, plain, strict=True)}
 
 
 async def _leg(snapshot: Snapshot, leg: Near | Worded, settings: IndexSettings) -> _Found:
@@ -144,17 +153,22 @@ async def _near(snapshot: Snapshot, leg: Near, settings: IndexSettings) -> _Foun
 
     if leg.limit < 1 or not np.isfinite(leg.vector).all():
         return [], []
+    if snapshot.resident is not None:
+        near = await asyncio.to_thread(snapshot.resident.nearest, leg.vector, leg.filter, leg.limit, leg.exact)
+        if near is not None:
+            return near.addresses.tolist(), near.scores.tolist()
     rows = await (await _nearest(snapshot, leg.vector, leg, settings)).to_arrow()
     return rows.column("_rowid").to_pylist(), (1 - rows.column("_distance").to_numpy()).tolist()
 
 
 async def _nearest(snapshot: Snapshot, vector: Any, leg: Near, settings: IndexSettings) -> Any:
     """The query for the nearest to a vector, or to each of a list of them."""
+    condition = snapshot.condition(leg.filter)
     query = snapshot.table.query().nearest_to(vector).column("vector").distance_type("cosine")
-    query = query.where(leg.condition).select(["_distance"]).with_row_id().limit(leg.limit)
+    query = query.where(condition).select(["_distance"]).with_row_id().limit(leg.limit)
     if not snapshot.has_vector_index:
         return query
-    matching = await snapshot.count(leg.condition)
+    matching = await snapshot.count(condition)
     if leg.exact or matching <= settings.exact_matches:
         return query.bypass_vector_index()
     # The fewer rows pass a filter, the more of the index's partitions hold none of the nearest.
@@ -169,7 +183,8 @@ async def _worded(snapshot: Snapshot, leg: Worded) -> _Found:
     if leg.limit < 1 or not text.strip():
         return [], []
     match = MatchQuery(text, "words")  # type: ignore[call-arg]  # its defaults are hidden from mypy
-    query = snapshot.table.query().nearest_to_text(match).where(leg.condition)
+    condition = snapshot.condition(leg.filter)
+    query = snapshot.table.query().nearest_to_text(match).where(condition)
     rows = await query.select(["_score"]).with_row_id().limit(leg.limit).to_arrow()
     return rows.column("_rowid").to_pylist(), rows.column("_score").to_pylist()
 

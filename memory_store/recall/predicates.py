@@ -30,7 +30,7 @@ READABLE: tuple[str, ...] = ("active", "pending")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 #: Field of a filter → column, for columns of one value.
-_ONE = {
+ONE = {
     "kinds": "kind",
     "states": "state",
     "task_types": "task_type",
@@ -46,7 +46,7 @@ _ONE = {
     "superseded_by": "superseded_by",
 }
 #: Field of a filter → column, for values that a row must not have.
-_NOT_ONE = {
+NOT_ONE = {
     "not_kinds": "kind",
     "not_task_types": "task_type",
     "not_tools": "tool",
@@ -143,10 +143,10 @@ def predicate(filter: Filter, has_names: bool = True) -> Predicate:
     compared as names are, not letter by letter.
     """
     clauses = [_one_of("namespace", filter.namespaces)]
-    for field, column in _ONE.items():
+    for field, column in ONE.items():
         if (values := getattr(filter, field)) is not None:
             clauses.append(_one_of(column, values))
-    for field, column in _NOT_ONE.items():
+    for field, column in NOT_ONE.items():
         if values := getattr(filter, field):
             clauses.append(_none_of(column, values))
     if filter.subjects is not None:
@@ -182,6 +182,16 @@ def predicate_up_to(filter: Filter, seq: int) -> Predicate:
     return Predicate(f"{predicate(filter)} AND seq <= {int(seq)}")
 
 
+def addresses_below(address: int) -> Predicate:
+    """Rows whose address in the table is lower than one."""
+    return Predicate(f"_rowid < {int(address)}")
+
+
+def addresses_from(address: int) -> Predicate:
+    """The other rows."""
+    return Predicate(f"_rowid >= {int(address)}")
+
+
 def fold_row(key: str) -> Predicate:
     """The row of the table `folds` that a key names: a namespace, or one and what else is counted of it."""
     return Predicate(_one_of("namespace", (key,)))
@@ -194,17 +204,17 @@ def matches(row: Mapping[str, Any], filter: Filter) -> bool:
     """
     if _text_of(row, "namespace") not in filter.namespaces:
         return False
-    for field, column in _ONE.items():
-        if (values := getattr(filter, field)) is not None and _text_of(row, column) not in map(_storable, values):
+    for field, column in ONE.items():
+        if (values := getattr(filter, field)) is not None and _text_of(row, column) not in map(storable, values):
             return False
-    for field, column in _NOT_ONE.items():
-        if _text_of(row, column) in map(_storable, getattr(filter, field)):
+    for field, column in NOT_ONE.items():
+        if _text_of(row, column) in map(storable, getattr(filter, field)):
             return False
-    if filter.subjects is not None and _text_of(row, "subject") not in ("", *map(_storable, filter.subjects)):
+    if filter.subjects is not None and _text_of(row, "subject") not in ("", *map(storable, filter.subjects)):
         return False
     for column, form, some, every, none in (
         ("entities", name_key, filter.entities, filter.all_entities, filter.not_entities),
-        ("tags", _storable, filter.tags, filter.all_tags, filter.not_tags),
+        ("tags", storable, filter.tags, filter.all_tags, filter.not_tags),
     ):
         present = set(map(form, row.get(column) or ()))
         if some is not None and present.isdisjoint(map(form, some)):
@@ -228,9 +238,9 @@ def holds(row: Mapping[str, Any], condition: Condition) -> bool:
         case Is(column="entities", values=values):
             return not set(map(name_key, row.get("entities") or ())).isdisjoint(map(name_key, values))
         case Is(column="tags", values=values):
-            return not set(row.get("tags") or ()).isdisjoint(map(_storable, values))
+            return not set(row.get("tags") or ()).isdisjoint(map(storable, values))
         case Is(column=column, values=values):
-            return _text_of(row, _column(column)) in map(_storable, values)
+            return _text_of(row, _column(column)) in map(storable, values)
         case From(time=time):
             return (start := row.get("valid_from")) is not None and as_utc(start) >= time
     raise UsageError(f"{condition!r} is no condition: make one with where(…)")
@@ -258,7 +268,7 @@ def filter_json(filter: Filter) -> str:
         value = getattr(filter, field.name)
         if field.name != "namespaces" and value != field.default:
             said[field.name] = as_utc(value) if isinstance(value, datetime) else value
-    return _storable(json.dumps(msgspec.to_builtins(said), ensure_ascii=False, separators=(",", ":")))
+    return storable(json.dumps(msgspec.to_builtins(said), ensure_ascii=False, separators=(",", ":")))
 
 
 def _condition(condition: Condition, named: str, form: Callable[[str], str], is_not: bool = False) -> str:
@@ -318,14 +328,14 @@ def _none_of(column: str, values: Iterable[str]) -> str:
     return f"({column} IS NOT NULL AND {clause})" if "" in unique else f"({column} IS NULL OR {clause})"
 
 
-def _storable(value: str) -> str:
+def storable(value: str) -> str:
     """A string as a store could hold it: half a surrogate pair can't be encoded."""
     return _SURROGATE.sub("\ufffd", value)
 
 
 def _text(value: str) -> str:
     """A string literal. In this SQL a quote is doubled and nothing else is special, a backslash included."""
-    return "'" + _storable(value).replace("'", "''") + "'"
+    return "'" + storable(value).replace("'", "''") + "'"
 
 
 def _texts(values: Iterable[str]) -> str:

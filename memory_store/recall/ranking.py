@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from ..clock import as_utc
 from ..settings import SearchSettings
 
@@ -30,8 +32,7 @@ NAMES_WEIGHT = 0.1
 _TEXT_MIDDLE = 12.0
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, gc=False):
     """What one leg says of one memory."""
 
     id: str
@@ -53,8 +54,7 @@ class Leg:
     found: Sequence[Found]
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where one leg had a memory, from 1, and how it scored there."""
 
     rank: int
@@ -125,21 +125,19 @@ def fuse(
     weight count for nothing, but are shown.
     """
     places: dict[str, dict[str, Place]] = {}
+    fused: dict[str, float] = {}
+    # By id: the probability that no leg of some weight is right
+    missed: dict[str, float] = {}
     for leg in legs:
         for rank, found in enumerate(leg.found, 1):
-            place = Place(rank, found.raw, found.share, found.relevance)
-            places.setdefault(found.id, {})[leg.name] = place
-    weights = {leg.name: leg.weight for leg in legs}
-    fused: dict[str, float] = {}
-    for id, by_leg in places.items():
-        if fusion == "rrf":
-            fused[id] = sum(weights[name] / (rrf_k + place.rank) for name, place in by_leg.items())
-        else:
-            fused[id] = sum(weights[name] * place.share for name, place in by_leg.items())
-    worth = {
-        id: _either([place.relevance for name, place in by_leg.items() if weights[name]])
-        for id, by_leg in places.items()
-    }
+            id = found.id
+            places.setdefault(id, {})[leg.name] = Place(rank, found.raw, found.share, found.relevance)
+            part = leg.weight / (rrf_k + rank) if fusion == "rrf" else leg.weight * found.share
+            fused[id] = fused.get(id, 0.0) + part
+            if leg.weight:
+                missed[id] = missed.get(id, 1.0) * (1 - found.relevance)
+    # One or the other is enough: the probability that at least one of independent witnesses is right.
+    worth = {id: 1 - missed.get(id, 1.0) for id in places}
     level = 1.0
     if fusion == "score" and fused:
         best = min(fused, key=lambda id: (-fused[id], id))
@@ -150,11 +148,6 @@ def fuse(
         score = level * fused[id] * math.prod(some.values())
         ranked.append(Ranked(id, score, worth[id], by_leg, some))
     return sorted(ranked, key=lambda hit: (-hit.score, -hit.relevance, hit.id))
-
-
-def _either(relevances: Sequence[float]) -> float:
-    """One or the other is enough: the probability that at least one of independent witnesses is right."""
-    return 1 - math.prod(1 - value for value in relevances)
 
 
 def decayed(importance: float, days: float, rate: float = DECAY) -> float:

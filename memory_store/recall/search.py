@@ -206,8 +206,7 @@ class _Search:
 
     def _pool(self, filter: Filter, count: int) -> Pool:
         """The passages that speak for episodes."""
-        condition = self.tables.condition(filter, PASSAGES)
-        wanted = (Near(self.ask.vector, condition, count), Worded(self.ask.query, condition, count * _TEXT_MORE))
+        wanted = (Near(self.ask.vector, filter, count), Worded(self.ask.query, filter, count * _TEXT_MORE))
         near, worded = self.tables.ask(wanted, _columns(PASSAGES), PASSAGES, vectors_of="words")
         return pool_of(self.ask.query, (*near, *worded), cosines_of(self.ask.vector, near, worded, ()))
 
@@ -220,11 +219,10 @@ class _Search:
         close: Mapping[str, float],
     ) -> tuple[list[Candidate], list[Candidate], list[Candidate]]:
         """What the queries of a shelf find, side by side: near, worded, a few more. A leg of no weight asks nothing."""
-        condition = self.tables.condition(filter, table)
-        narrow = [self.tables.condition(one, table) for one in self._narrower(filter, weight, close)]
+        narrow = self._narrower(filter, weight, close)
         wanted: list[Near | Worded] = [
-            Near(self.ask.vector, condition, count if weight("vector") else 0),
-            Worded(self.ask.query, condition, count * _TEXT_MORE if weight("text") else 0),
+            Near(self.ask.vector, filter, count if weight("vector") else 0),
+            Worded(self.ask.query, filter, count * _TEXT_MORE if weight("text") else 0),
             *(Near(self.ask.vector, one, _FEW) for one in narrow),
         ]
         near, worded, *few = self.tables.ask(wanted, _columns(table), table, vectors_of="words")

@@ -22,5 +22,7 @@ class IndexSettings(Section):
     refine: int = Field(2, ge=1, le=50)
     #: Rows that may wait until the indexes take them in: each is looked at by every search till then
     waiting_rows: int = Field(2_000, ge=0)
+    #: Most megabytes of the files beside a table that its rows are laid out in for searching; 0: none are made or used
+    resident_mb: int = Field(4_096, ge=0)
     #: Most megabytes of indexes that a process keeps in memory
     cache_mb: int = Field(1_024, ge=16)

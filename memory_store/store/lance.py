@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import MissingExtra, NoGeneration, StoreError
 from ..files.lake import s3_options
+from ..recall.predicates import Filter, Predicate, predicate
+from ..resident.following import Follower, Resident
 from ..settings import Settings
 
 if TYPE_CHECKING:
@@ -39,9 +41,15 @@ class Snapshot:
     columns: frozenset[str]
     #: Whether vectors have an index
     has_vector_index: bool
+    #: Its rows in memory, if they are there
+    resident: Resident | None = None
     _counts: dict[str, int] = field(default_factory=dict)
 
-    async def count(self, condition: str) -> int:
+    def condition(self, filter: Filter) -> Predicate:
+        """A filter as a predicate over the table."""
+        return predicate(filter, "names" in self.columns)
+
+    async def count(self, condition: Predicate) -> int:
         """Rows that pass a predicate; asked of the store once."""
         if condition not in self._counts:
             if len(self._counts) >= _COUNTS:
@@ -73,6 +81,7 @@ class Door:
         self._still: Any = None
         self._live: dict[str, Any] = {}
         self._snapshots: dict[str, Snapshot] = {}
+        self._followers: dict[str, Follower] = {}
 
     def _options(self, refresh: float | None) -> dict[str, Any]:
         return {
@@ -166,6 +175,7 @@ class Door:
         version = await self._live[name].version()
         known = self._snapshots.get(name)
         if known is not None and known.version == version:
+            known.resident = known.resident or await self._resident(known, name)
             return known
         table = await self._opened(still.open_table(name))
         indexes = await table.list_indices()
@@ -176,8 +186,17 @@ class Door:
             frozenset((await table.schema()).names),
             any(index.columns == ["vector"] for index in indexes),
         )
+        snapshot.resident = await self._resident(snapshot, name)
         self._snapshots[name] = snapshot
         return snapshot
+
+    async def _resident(self, snapshot: Snapshot, name: str) -> Resident | None:
+        """The rows of a version in memory, if this process may have them there."""
+        if not self._settings.index.resident_mb:
+            return None
+        if name not in self._followers:
+            self._followers[name] = Follower(self.url, name, 2 * self._settings.index.waiting_rows)
+        return await self._followers[name].at(snapshot)
 
     async def _opened(self, opening: Awaitable[Any]) -> Any:
         try:

@@ -78,10 +78,10 @@ def stored(rows: pa.Table, table: str, dim: int) -> pa.Table:
     return rows.cast(stored_schema(table, dim))
 
 
-def unpacked(column: pa.ChunkedArray, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Rows from their packed form; a column of `names` that a row does not set is None."""
+def unpacked(pieces: Iterable[Any], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Rows from their packed form, which are buffers; a column of `names` that a row does not set is None."""
     decoder, blank = msgspec.msgpack.Decoder(dict[str, Any]), dict.fromkeys(names)
-    return ({**blank, **decoder.decode(piece.as_buffer())} for piece in column)
+    return ({**blank, **decoder.decode(piece)} for piece in pieces)
 
 
 def _packed(rows: Iterable[dict[str, Any]], words: Sequence[str]) -> list[bytes]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
-from ..recall.asking import Candidate, Near, VectorsOf, Worded, ask, ask_many, candidates
+from ..recall.asking import Candidate, Near, VectorsOf, Worded, ask, ask_many
 from ..recall.predicates import Filter, Predicate, fold_row, predicate, predicate_up_to
+from ..resident.copying import make_copy
 from ..schema import arrow_schema, conform
 from ..settings import Settings
 from .indexes import Coverage, coverage, make_full_text, make_indexes
@@ -212,8 +213,7 @@ class Tables:
         """
         names = list(dict.fromkeys(["id", *(name for name in columns if name != "vector")]))
         indexing = self._indexing
-        answer = self._door.ask(table, lambda snapshot: ask(snapshot, wanted, indexing, names, vectors_of))
-        return candidates(*answer, names)
+        return self._door.ask(table, lambda snapshot: ask(snapshot, wanted, indexing, names, vectors_of)).candidates()
 
     def vector_leg(
         self,
@@ -229,7 +229,7 @@ class Tables:
 
         A vector that is NaN (a query that can't be embedded) finds nothing. `exact` looks at every one, index or not.
         """
-        wanted = Near(vector, self.condition(filter, table), limit, exact)
+        wanted = Near(vector, filter, limit, exact)
         [found] = self.ask([wanted], columns, table, vectors_of="all" if "vector" in columns else "none")
         return found
 
@@ -238,12 +238,11 @@ class Tables:
     ) -> list[list[Candidate]]:
         """What `vector_leg` finds among the memories for each of several finite vectors, asked together."""
         names = list(dict.fromkeys(["id", *(name for name in columns if name != "vector")]))
-        near, indexing = Near(vectors[0], self.condition(filter), limit), self._indexing
+        near, indexing = Near(vectors[0], filter, limit), self._indexing
         vectors_of: VectorsOf = "all" if "vector" in columns else "none"
-        answer = self._door.ask(
+        return self._door.ask(
             MEMORIES, lambda snapshot: ask_many(snapshot, vectors, near, indexing, names, vectors_of)
-        )
-        return candidates(*answer, names)
+        ).candidates()
 
     def text_leg(
         self, query: str, filter: Filter, limit: int, columns: Sequence[str] = (), table: str = MEMORIES
@@ -252,7 +251,7 @@ class Tables:
 
         The query is words, never an expression: quotes, hyphens and "OR" are what they are.
         """
-        wanted = Worded(query, self.condition(filter, table), limit)
+        wanted = Worded(query, filter, limit)
         [found] = self.ask([wanted], columns, table, vectors_of="all" if "vector" in columns else "none")
         return found
 
@@ -272,6 +271,7 @@ class Tables:
         for name in (MEMORIES, PASSAGES):
             if name == MEMORIES or self.has_passages():
                 make_indexes(self._door, name, self._indexing)
+                make_copy(self._door, name, self._indexing)
         # Every fold leaves a version of this one, and no index falls behind that would have it cleaned up.
         if self._door.read(FOLDS, lambda table: len(table.list_versions())) > _VERSIONS:
             self._door.write(FOLDS, lambda table: table.optimize(cleanup_older_than=_GRACE))

@@ -16,10 +16,11 @@ from activating import activate
 from hindlake.jobs.deciding import neighbourhoods as module
 from hindlake.jobs.deciding.meet import Scale, meet
 from hindlake.jobs.deciding.neighbourhoods import Rows, split
-from hindlake.jobs.deciding.neighbours import cell_count, centres_of, members_of, nearest_cells, sample_of
+from hindlake.jobs.deciding.neighbours import members_of, nearest_cells
 from hindlake.jobs.dedup import dedup
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.resident.cells import cell_count, centres_of, sample_of
 from hindlake.memory_store.settings import JobSettings, Settings
 from hindlake.sdk.memory import Memory
 from story_home import TODAY

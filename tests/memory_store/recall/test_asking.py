@@ -88,7 +88,7 @@ def test_what_an_exact_search_finds_does_not_depend_on_indexes(tables: Tables, v
 
 def test_legs_are_asked_together_and_rows_come_whole(tables: Tables, vectors: Any) -> None:
     near, worded = tables.ask(
-        [Near(vectors[7], tables.condition(ALL), 3), Worded("order 1234", tables.condition(ALL), 3)],
+        [Near(vectors[7], ALL, 3), Worded("order 1234", ALL, 3)],
         COLUMNS,
         vectors_of="words",
     )
@@ -102,7 +102,7 @@ def test_legs_are_asked_together_and_rows_come_whole(tables: Tables, vectors: An
 
 def test_a_store_without_packed_rows_answers_alike(settings: Settings, vectors: Any) -> None:
     tables = filled(settings.home, vectors[:200])
-    legs = [Near(vectors[7], tables.condition(ALL), 5), Worded("order 99", tables.condition(ALL), 5)]
+    legs = [Near(vectors[7], ALL, 5), Worded("order 99", ALL, 5)]
 
     def answer() -> list[list[tuple[str, dict[str, Any]]]]:
         found = tables.ask(legs, COLUMNS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hindlake.memory_store.errors import SettingsError, UsageError
 from hindlake.memory_store.recall.conditions import MOST_PARTS, All, Condition, Either, Is, Not, where
 from hindlake.memory_store.recall.predicates import READABLE, Filter, matches, predicate
+from hindlake.memory_store.resident.columns import Coder, covers
 from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.text.names import name_key
 
@@ -120,6 +121,22 @@ def test_lancedb_returns_exactly_the_rows_that_match_in_python(table: Any, filte
     assert sorted(got) == sorted(row["id"] for row in rows() if matches(row, filter))
 
 
+@trial(max_examples=200, deadline=None)
+@given(filter=filters())
+@example(filter=Filter(("acme",), states=None, tools=("", "\ud800")))
+@example(filter=Filter(("acme",), states=None, where=~(where(entities=()) | where(tool=()) | where(since=TIMES[2]))))
+def test_arrays_pass_exactly_the_rows_that_match_in_python(table: Any, filter: Filter) -> None:
+    """The same oracle for the columns that lie in memory; ids are left to the caller."""
+    plain = replace(filter, ids=None, not_ids=(), superseded_by=None)
+    coder = Coder()
+    for batch in table.to_arrow().to_batches(max_chunksize=7):
+        coder.add(batch)
+    got = coder.columns().passing(plain)
+    assert got.tolist() == [matches(row, plain) for row in rows()]
+    assert covers(replace(filter, ids=None, superseded_by=None))
+    assert covers(filter) is (filter.ids is None and filter.superseded_by is None)
+
+
 @trial(max_examples=150, deadline=None)
 @given(condition=conditions, number=st.integers(0, len(NASTY) - 1))
 def test_a_condition_holds_as_the_naive_reading_of_it_does(condition: Condition, number: int) -> None:
@@ -208,10 +225,11 @@ def test_a_filter_that_can_not_be_meant_is_refused(wrong: dict[str, Any]) -> Non
         Filter(**wrong)
 
 
-def test_the_store_filters_in_two_files_and_by_predicates_alone() -> None:
+def test_the_store_filters_in_three_files_and_by_predicates_alone() -> None:
     """What they filter by is of the type `Predicate`, which only predicates.py makes: the type checker sees to it."""
     room = Path(__file__).parents[3] / "memory_store"
     sources = {path.relative_to(room).as_posix(): path.read_text(encoding="utf-8") for path in room.rglob("*.py")}
     used = {(name, what) for name, source in sources.items() for what in re.findall(r"\.where\(([^)]*)\)", source)}
-    assert used == {("store/tables.py", "condition"), ("recall/asking.py", "leg.condition")}
+    files = ("store/tables.py", "recall/asking.py", "resident/following.py")
+    assert used == {(name, "condition") for name in files}
     assert [name for name, source in sources.items() if "Predicate(" in source] == ["recall/predicates.py"]

@@ -1,0 +1,216 @@
+"""Which of the rows that lie in memory a version of a table has, and those that came since they were copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..recall.predicates import Filter, Predicate, addresses_below, addresses_from
+from ..store.stored import PACKED
+from .columns import READ, covers
+from .files import FORMAT, newest_copy
+from .rows import Chosen, Found, Rows, load_rows, meta_of, rows_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from ..store.lance import Snapshot
+
+    Mask = npt.NDArray[np.bool_]
+
+#: Rows that are read at once where only addresses are wanted.
+_MANY = 1_000_000
+#: Hidden rows of a filter that are left out after; of more, the table is asked.
+_HIDDEN = 1_000
+_CHOSEN = 32
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows in memory, and which of them a version has."""
+
+    rows: Rows
+    live: Mask
+    _chosen: dict[Filter, Chosen] = field(default_factory=dict)
+
+    def chosen(self, filter: Filter) -> Chosen:
+        """The vectors that a filter lets through; the last ones are remembered."""
+        if (known := self._chosen.get(filter)) is None:
+            known = Chosen.of(self.rows, self.rows.passing(filter) & self.live)
+            for old in list(self._chosen)[: max(len(self._chosen) + 1 - _CHOSEN, 0)]:
+                self._chosen.pop(old, None)
+            self._chosen[filter] = known
+        return known
+
+
+@dataclass(frozen=True)
+class Resident:
+    """All rows of one version of a table."""
+
+    parts: Sequence[Part]
+
+    @property
+    def gone(self) -> int:
+        """Rows that lie in memory and are not of the version."""
+        return sum(len(part.live) - int(part.live.sum()) for part in self.parts)
+
+    def nearest(self, vector: npt.NDArray[np.float32], filter: Filter, limit: int, exact: bool) -> Found | None:
+        """The nearest to a finite vector by cosine; None where the table has to be asked."""
+        import numpy as np
+
+        if not covers(filter) or len(filter.not_ids) > _HIDDEN:
+            return None
+        plain = replace(filter, not_ids=()) if filter.not_ids else filter
+        wanted = limit + len(filter.not_ids)
+        found = [part.chosen(plain).nearest(vector, wanted, exact) for part in self.parts]
+        addresses = np.concatenate([one.addresses for one in found])
+        scores = np.concatenate([one.scores for one in found])
+        order = np.argsort(-scores, kind="stable")[:wanted]
+        addresses, scores = addresses[order], scores[order]
+        if filter.not_ids:
+            hidden = set(filter.not_ids)
+            ids = [_id(piece) for piece in self.pieces(addresses.tolist()) or ()]
+            keep = [place for place, id in enumerate(ids) if id not in hidden][:limit]
+            addresses, scores = addresses[keep], scores[keep]
+        return Found(addresses, scores)
+
+    def pieces(self, addresses: Sequence[int]) -> list[Any] | None:
+        """Rows in one piece each, by address; None if one is not here."""
+        places = self._places(addresses)
+        return None if places is None else [rows.piece(place) for rows, place in places]
+
+    def vectors(self, addresses: Sequence[int]) -> dict[int, npt.NDArray[np.float32]] | None:
+        """Vectors by address, of the rows that have one; None if a row is not here."""
+        if (places := self._places(addresses)) is None:
+            return None
+        slots = (
+            (address, rows, int(rows.vector_of[at])) for address, (rows, at) in zip(addresses, places, strict=True)
+        )
+        return {address: rows.vectors[slot] for address, rows, slot in slots if slot >= 0}
+
+    def _places(self, addresses: Sequence[int]) -> list[tuple[Rows, int]] | None:
+        import numpy as np
+
+        wanted = np.asarray(addresses, np.uint64)
+        places: list[tuple[Rows, int] | None] = [None] * len(wanted)
+        for part in self.parts:
+            known = part.rows.ordered
+            at = np.searchsorted(known, wanted)
+            inside = np.flatnonzero(at < len(known))
+            for place in inside[known[at[inside]] == wanted[inside]].tolist():
+                places[place] = part.rows, int(part.rows.by_address[at[place]])
+        return None if None in places else places  # type: ignore[return-value]
+
+
+class _Named(msgspec.Struct):
+    id: str
+
+
+def _id(piece: Any) -> str:
+    return msgspec.msgpack.decode(piece, type=_Named).id
+
+
+class Follower:
+    """Follows a table from version to version."""
+
+    def __init__(self, url: str, table: str, most: int) -> None:
+        """`most`: rows that may have come since the copy was made; of more, there is none until it is made anew."""
+        self._url, self._table, self._most = url, table, most
+        self._copy: Any = None
+        self._base: Part | None = None
+        self._version = 0
+        self._since: pa.Table | None = None
+        self._last: tuple[int, Path | None, Resident | None] = -1, None, None
+
+    @property
+    def centres(self) -> npt.NDArray[np.float32] | None:
+        """Centres of the cells of the copy that is followed."""
+        return self._base.rows.centres if self._base is not None else None
+
+    async def at(self, snapshot: Snapshot) -> Resident | None:
+        """The rows of a version; None if they are not in memory."""
+        copy = newest_copy(self._url, self._table)
+        version, known, found = self._last
+        if (version, known) != (snapshot.version, copy):
+            found = await self._at(snapshot, copy)
+            self._last = snapshot.version, copy, found
+        return found
+
+    async def _at(self, snapshot: Snapshot, copy: Path | None) -> Resident | None:
+        if copy is None or not self._open(copy) or self._base is None or snapshot.version < self._version:
+            return None
+        base = await self._still(snapshot, self._base)
+        if base is None:
+            return None
+        self._base = base
+        after = addresses_from(_next(base.rows))
+        ids = await _addresses(snapshot, after)
+        if len(ids) > self._most:
+            return None
+        if not len(ids):
+            return Resident((base,))
+        rows = await self._read(snapshot, ids, base.rows.vectors.shape[1])
+        return Resident((base, rows))
+
+    def _open(self, copy: Path) -> bool:
+        if copy != self._copy:
+            try:
+                meta = meta_of(copy)
+                if meta.format != FORMAT:
+                    return False
+                rows = load_rows(copy)
+            except (OSError, ValueError, msgspec.MsgspecError):
+                return False  # removed just now for a newer one, or not whole
+            import numpy as np
+
+            self._base, self._version = Part(rows, np.ones(len(rows.addresses), bool)), meta.version
+            self._copy, self._since = copy, None
+        return True
+
+    async def _still(self, snapshot: Snapshot, base: Part) -> Part | None:
+        """The copied rows that a version still has: rows only go, so equally many are the same."""
+        import numpy as np
+
+        known = base.rows.addresses
+        below = addresses_below(_next(base.rows))
+        if await snapshot.table.count_rows(below) == np.count_nonzero(base.live):
+            return base
+        ids = await _addresses(snapshot, below)
+        live = np.isin(known, ids, assume_unique=True)
+        return Part(base.rows, live) if np.count_nonzero(live) == len(ids) else None
+
+    async def _read(self, snapshot: Snapshot, ids: npt.NDArray[np.uint64], dim: int) -> Part:
+        """Rows that came since the copy was made; those that are known are not read again."""
+        import numpy as np
+        import pyarrow as pa
+
+        known = self._since.column("_rowid").to_numpy() if self._since is not None else np.zeros(0, np.uint64)
+        missing = ids[~np.isin(ids, known, assume_unique=True)]
+        parts = [] if self._since is None else [self._since.filter(pa.array(np.isin(known, ids, assume_unique=True)))]
+        if len(missing):
+            query = snapshot.table.take_row_ids(missing.tolist()).select([*READ, PACKED, "vector"]).with_row_id()
+            parts.append(await query.to_arrow())
+        self._since = pa.concat_tables(parts).combine_chunks()
+        rows = rows_of(self._since, dim)
+        return Part(rows, np.ones(len(rows.addresses), bool))
+
+
+def _next(rows: Rows) -> int:
+    """The first address of a fragment that no copied row lies in."""
+    return ((int(rows.ordered[-1]) >> 32) + 1) << 32 if len(rows.addresses) else 0
+
+
+async def _addresses(snapshot: Snapshot, condition: Predicate) -> npt.NDArray[np.uint64]:
+    import numpy as np
+
+    query = snapshot.table.query().where(condition).select([]).with_row_id()
+    batches = [batch async for batch in await query.to_batches(max_batch_length=_MANY)]
+    parts = [batch.column("_rowid").to_numpy() for batch in batches]
+    return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.uint64)
