@@ -59,7 +59,7 @@ def reindex(
     """
     result = reindex_task(embedder, home, engine, use, budget_tokens, per_minute)
     note = f"generation {result['generation']}, {'in use' if result['switched'] else result['reason']}"
-    show_result("reindex", [result], note)
+    show_result("reindex", [{**result, **result["usage"]}], note)
     if use and not result["switched"]:
         raise HindlakeError(result["reason"])
     return result
