@@ -283,7 +283,11 @@ class _Writer:
 
 
 def _events_by_trace(lake: Lake, namespace: str) -> dict[str, int]:
-    counted = scan_events(lake, namespace, []).column("trace_id").value_counts()
+    """Events by trace, without what was said of a trace later by its id: feedback and outcomes are in no file."""
+    import pyarrow.compute as pc
+
+    events = scan_events(lake, namespace, ["source"])
+    counted = events.filter(pc.not_equal(events.column("source"), "recorder")).column("trace_id").value_counts()
     return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
 
 

@@ -41,6 +41,8 @@ class Hit:
     valid_to: datetime
     importance: float
     confidence: float
+    #: Labels that it was written with
+    tags: tuple[str, ...] = ()
     #: What it rests on: dicts of trace_id, event_id, quote
     evidence: tuple[dict[str, str], ...] = ()
     #: How relevant it is by itself, 0 to 1, factors left out
@@ -90,6 +92,7 @@ def hit_of(found: Found, read_id: str = "") -> Hit:
         valid_to=row["valid_to"],
         importance=row["importance"] or 0.0,
         confidence=row["confidence"] or 0.0,
+        tags=tuple(row["tags"] or ()),
         evidence=tuple(row["evidence"] or ()),
         relevance=round(found.relevance, 4),
         legs={name: structs.asdict(place) for name, place in found.legs.items()},

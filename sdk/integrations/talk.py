@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 #: Items that say nothing that a trace needs: a model's sealed thoughts, and pointers to what was sent before.
 _SILENT = ("reasoning", "item_reference", "compaction")
 _CALL, _OUTPUT = "_call", "_call_output"
-#: What an item says beside the call that it is.
-_ENVELOPE = ("id", "type", "status", "name", "arguments", "input", "action", "code", "queries", "server_label")
-_RESULTS = ("output", "outputs", "results", "error")
+#: What an item that is a call says of it, and what of its result.
+_ASKED, _RESULTS = ("arguments", "input", "action", "code", "queries"), ("output", "outputs", "results", "error")
+_ENVELOPE = ("id", "type", "call_id", "status")
+#: What is kept of a chat message: the rest is the provider's own.
+_MESSAGE = ("role", "content", "name", "tool_calls", "tool_call_id", "function_call")
 
 
 @dataclass(frozen=True)
@@ -160,26 +162,34 @@ def _is_models(message: Mapping[str, object]) -> bool:
     return kind in _SILENT or kind.endswith(_CALL)
 
 
-def _add(talk: Conversation, message: Mapping[str, object], at: datetime | None) -> list[Event]:
-    """Add a chat message or a Responses item to a conversation, and return the events that it made or completed."""
+def items_of(message: Mapping[str, object]) -> list[dict[str, object]]:
+    """A chat message or a Responses item in shapes that `Conversation.add` takes; none for what says nothing.
+
+    A tool that the provider ran is a call and its result.
+    """
     item = dict(message)
     kind = text(item.get("type"))
     if kind in _SILENT:
         return []
     if kind.endswith(_OUTPUT):
         answer = first(item, *_RESULTS)
-        return [talk.result(rest(item, _ENVELOPE) if answer is None else answer, text(item.get("call_id")), at=at)]
+        output = rest(item, _ENVELOPE) if answer is None else answer
+        return [{"type": "function_call_output", "call_id": item.get("call_id"), "output": output}]
     if kind.endswith(_CALL):
-        tool = text(item.get("name")) or kind.removesuffix(_CALL)
-        called = talk.call(tool, first(item, *_ENVELOPE[4:]), text(first(item, "call_id", "id")), at)
-        if "call_id" not in item:  # the provider ran it, and the item says what came out
-            failed = item.get("status") == "failed" or bool(item.get("error"))
-            talk.result(first(item, *_RESULTS) or item.get("status"), called.call_id, at=at, failed=failed)
-        return [called]
+        name, call_id = text(item.get("name")) or kind.removesuffix(_CALL), first(item, "call_id", "id")
+        called = {"type": "function_call", "call_id": call_id, "name": name, "arguments": first(item, *_ASKED)}
+        if "call_id" in item:
+            return [called]
+        output = {"error": item["error"]} if item.get("error") else first(item, *_RESULTS) or item.get("status")
+        if item.get("status") == "failed" and not item.get("error"):
+            output = {"is_error": True, "message": "failed"}
+        return [called, {"type": "function_call_output", "call_id": call_id, "output": output}]
     if not item.get("content"):
         item["content"] = item.get("refusal") or mapping(item.get("audio")).get("transcript")
-    return talk.add({name: value for name, value in item.items() if value is not None and name in _MESSAGE}, at)
+    return [{name: value for name, value in item.items() if value is not None and name in _MESSAGE}]
 
 
-#: What is kept of a chat message: the rest is the provider's own.
-_MESSAGE = ("role", "content", "name", "tool_calls", "tool_call_id", "function_call")
+def _add(talk: Conversation, message: Mapping[str, object], at: datetime | None) -> list[Event]:
+    """Add a message to a conversation, and return the events that it made or completed, each once."""
+    made = [one for item in items_of(message) for one in talk.add(item, at)]
+    return list({id(one): one for one in made}.values())

@@ -1,6 +1,7 @@
 """The command line. Exit codes: 0 done, 1 failed, 2 wrong usage.
 
-Commands are loaded when one is asked for; `hindlake mcp` loads none but itself, since a client waits for its answer.
+Commands are loaded when one is asked for; `hindlake mcp` and `hindlake hook` load none but themselves, since another
+program waits for their answer.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ def main() -> None:
             from .mcp import alone
 
             alone()
+        elif sys.argv[1:2] == ["hook"]:
+            from .hook import alone as hook_alone
+
+            hook_alone()
         else:
             from .application import app
 

@@ -15,6 +15,7 @@ from . import (
     evals,
     explain,
     generations,
+    hook,
     ingest,
     mcp,
     migrate,
@@ -97,6 +98,7 @@ for _room in (
     eval_dedup,
     calibrate,
     mcp,
+    hook,
     demo,
 ):
     _room.register(app)
