@@ -31,6 +31,7 @@ from ..memory_store.errors import HindlakeError
 from ..memory_store.files.lake import Lake
 from ..memory_store.settings import Settings
 from ..memory_store.store.switching import keep_up
+from ..memory_store.telemetry.observing import observed
 from .leased import leased
 from .pipeline import run_purge_sweep
 
@@ -174,12 +175,16 @@ def run_step(
         Lake.open(settings), settings, clock, version, namespaces, reflector, engine, dry_run, progress,
         Budget.of(settings.model),
     )  # fmt: skip
-    if name in _SHARED:
-        report = _STEPS[name](call)
-        return StepReport(name, report.run_id, report.counts, report.decisions)
-    with leased(call.lake, settings, clock, name, namespaces, dry_run=dry_run, progress=progress) as mine:
-        report = _STEPS[name](replace(call, namespaces=mine.namespaces, progress=mine.progress))
-    return StepReport(name, report.run_id, report.counts, report.decisions, call.budget.usage, mine.busy)
+    with observed(settings, name, namespaces, is_dry=dry_run) as seen:
+        if name in _SHARED:
+            report = _STEPS[name](call)
+            step = StepReport(name, report.run_id, report.counts, report.decisions)
+        else:
+            with leased(call.lake, settings, clock, name, namespaces, dry_run=dry_run, progress=progress) as mine:
+                report = _STEPS[name](replace(call, namespaces=mine.namespaces, progress=mine.progress))
+            step = StepReport(name, report.run_id, report.counts, report.decisions, call.budget.usage, mine.busy)
+        seen.take(step)
+    return step
 
 
 def run_steps(
@@ -200,14 +205,16 @@ def run_steps(
     written, so each step shows what it would decide of the store as it is now.
     """
     report = MaintenanceReport()
-    for name in names:
-        try:
-            step = run_step(
-                name, settings, clock, version=version, namespaces=namespaces, reflector=reflector, engine=engine,
-                dry_run=dry_run, progress=started(name),
-            )  # fmt: skip
-            step.decisions = step.decisions if dry_run else []
-        except HindlakeError as error:
-            step = StepReport(name, error=f"{type(error).__name__}: {error}")
-        report.steps.append(step)
+    with observed(settings, "weekly" if "merge" in names else "nightly", namespaces, is_dry=dry_run) as seen:
+        for name in names:
+            try:
+                step = run_step(
+                    name, settings, clock, version=version, namespaces=namespaces, reflector=reflector,
+                    engine=engine, dry_run=dry_run, progress=started(name),
+                )  # fmt: skip
+                step.decisions = step.decisions if dry_run else []
+            except HindlakeError as error:
+                step = StepReport(name, error=f"{type(error).__name__}: {error}")
+            report.steps.append(step)
+        seen.take(report)
     return report

@@ -18,14 +18,17 @@ from ..memory_store.clock import Clock
 from ..memory_store.files.lake import Lake
 from ..memory_store.records.requests import asked_for, taken_up
 from ..memory_store.settings import Settings
+from ..memory_store.telemetry.observing import observing
 from .leased import leased
 
 
+@observing("collect")
 def run_collect(settings: Settings, clock: Clock) -> CollectReport:
     """Bring what recorders on this machine have logged into the lake."""
     return collect(Lake.open(settings), settings, clock)
 
 
+@observing("compact")
 def run_compact(
     settings: Settings,
     clock: Clock,
@@ -39,6 +42,7 @@ def run_compact(
     return compact(lake, settings, clock, version=version, namespaces=namespaces, progress=progress)
 
 
+@observing("passages")
 def run_passages(
     settings: Settings,
     clock: Clock,
@@ -50,6 +54,7 @@ def run_passages(
     return passages(Lake.open(settings), settings, clock, namespaces=namespaces, progress=progress)
 
 
+@observing("reflect")
 def run_reflect(
     settings: Settings,
     clock: Clock,
@@ -97,6 +102,7 @@ def run_reflect(
     return report
 
 
+@observing("patterns")
 def run_patterns(
     settings: Settings,
     clock: Clock,
@@ -131,6 +137,7 @@ def run_patterns(
     return report
 
 
+@observing("undo")
 def run_undo(
     settings: Settings,
     clock: Clock,
@@ -145,6 +152,7 @@ def run_undo(
     return undo(lake, settings, clock, run, version=version, namespaces=namespaces, dry_run=dry_run)
 
 
+@observing("review")
 def run_review(
     settings: Settings,
     clock: Clock,
@@ -157,6 +165,7 @@ def run_review(
     return review(Lake.open(settings), clock, namespaces=namespaces, month=month, size=size)
 
 
+@observing("purge")
 def run_purge(
     settings: Settings,
     clock: Clock,
@@ -175,6 +184,7 @@ def run_purge(
     )  # fmt: skip
 
 
+@observing("purge-sweep")
 def run_purge_sweep(
     settings: Settings, clock: Clock, *, namespaces: Sequence[str] | None = None, now: bool = False
 ) -> list[Receipt]:

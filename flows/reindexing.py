@@ -11,9 +11,11 @@ from ..memory_store.clock import Clock
 from ..memory_store.errors import UsageError
 from ..memory_store.files.lake import Lake
 from ..memory_store.settings import Settings
+from ..memory_store.telemetry.observing import observing
 from .leased import leased
 
 
+@observing("reindex")
 def run_reindex(
     settings: Settings,
     clock: Clock,

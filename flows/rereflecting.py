@@ -14,6 +14,7 @@ from ..memory_store.clock import Clock
 from ..memory_store.errors import UsageError
 from ..memory_store.files.lake import Lake
 from ..memory_store.settings import Settings
+from ..memory_store.telemetry.observing import observing
 from .leased import leased
 
 
@@ -34,6 +35,7 @@ class RereflectReport:
         return {**vars(self), "reflect": self.reflect.summary()}
 
 
+@observing("rereflect")
 def run_rereflect(
     settings: Settings,
     clock: Clock,

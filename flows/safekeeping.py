@@ -16,12 +16,14 @@ from ..memory_store.files.folder import Folder
 from ..memory_store.files.lake import Lake
 from ..memory_store.history.log import settle
 from ..memory_store.settings import Settings
+from ..memory_store.telemetry.observing import observing
 
 
 def _silent(done: int, total: int) -> None:
     """Progress that no one looks at."""
 
 
+@observing("backup")
 def run_backup(settings: Settings, clock: Clock, place: str = "", *, progress: Progress = _silent) -> BackupReport:
     """Collect and settle, so that all that is known here is in the log, then back the lake up and check the backup."""
     lake = Lake.open(settings)
@@ -65,6 +67,7 @@ def run_verify(
     return reports
 
 
+@observing("restore")
 def run_restore(
     settings: Settings,
     clock: Clock,

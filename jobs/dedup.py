@@ -78,8 +78,10 @@ def rule(
         found = neighbourhoods(view, kinds)
         shards += found.shards
         yield Decided(counts=Counter(kept=found.alone))
+    losses: Counter[str] = Counter()
     joinings = over_shards(
-        partial(shard, judge=judge, holds_many=holds_many), shards, view.settings, "loop" if judge else engine, progress
+        partial(shard, judge=judge, holds_many=holds_many), shards, view.settings, "loop" if judge else engine,
+        progress, losses,
     )  # fmt: skip
     parts: list[Joining] = []
     for place, joining in enumerate(joinings):
@@ -88,6 +90,7 @@ def rule(
         if not whole or place + 1 == len(shards) or shards[place + 1].part_of != whole:
             yield twins(parts, reads)
             parts = []
+    yield Decided(counts=losses)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from ..memory_store.errors import BudgetExceeded, EmbedderError
 from ..memory_store.files.lake import Lake
 from ..memory_store.records.vectors import VectorCache
 from ..memory_store.settings import Settings
+from ..memory_store.telemetry.events import in_this_run
 from .models.budget import Budget, Hold, Usage, estimate_tokens
 
 #: Texts that a model of this machine is given first; what takes less than `_QUICK` seconds is given twice as many.
@@ -85,7 +86,11 @@ def embed_shard(task: EmbedTask) -> EmbedResult:
     if task.embedder.startswith("openai:"):
         starts = range(0, len(task.texts), BATCH)
         with ThreadPoolExecutor(task.settings.model.concurrency) as pool:
-            list(pool.map(lambda at: _embed(task.texts[at : at + BATCH], embedder, cache, result, paths), starts))
+
+            def embed(at: int) -> None:
+                _embed(task.texts[at : at + BATCH], embedder, cache, result, paths)
+
+            list(pool.map(in_this_run(embed), starts))
     else:
         for texts in _growing(task.texts):
             _embed(texts, embedder, cache, result, paths)

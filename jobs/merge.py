@@ -84,10 +84,12 @@ def rule(
         found = neighbourhoods(view, (kind,), shared=False, overlap=False)
         shards += found.shards
         yield Decided(counts=Counter(kept=found.alone))
+    losses: Counter[str] = Counter()
     yield from over_shards(
         partial(shard, judge=judge, holds_many=holds_many), shards, view.settings, "loop" if judge else engine,
-        progress,
+        progress, losses,
     )  # fmt: skip
+    yield Decided(counts=losses)
 
 
 def shard(some: Neighbourhood, *, judge: Judge | None, holds_many: Callable[[str], bool]) -> Decided:

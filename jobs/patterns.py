@@ -30,6 +30,7 @@ from ..memory_store.records.vectors import embed_rows
 from ..memory_store.schema import table_of
 from ..memory_store.settings import Settings
 from ..memory_store.store.generations import ensure, fold_to_head, open_tables
+from ..memory_store.telemetry.events import in_this_run
 from .deciding.decide import ROUNDS, propose
 from .deciding.resolve import normal_text
 from .mining.decide import COLUMNS, RULES, Item, Verdict, decide_on, judged_id, needs_words
@@ -215,6 +216,7 @@ class _Run:
         progress(0, total)
         for placed in map_shards(look_shard, tasks, self.settings, engine):
             self.report.workers.add(f"{placed.host}:{placed.pid}")
+            self.counts.update(placed.losses)
             looks += placed.result.looks
             failed |= placed.result.failed
             progress(len(looks) + len(failed), total)
@@ -238,7 +240,7 @@ class _Run:
         self.counts["refused_before"] += len(ids) - len(asked)
         done = {place: item for place, item in enumerate(items) if place not in ids}
         with ThreadPoolExecutor(max(1, self.judge.concurrency)) as pool:
-            said = list(pool.map(lambda place: self._ask(items[place]), asked))
+            said = list(pool.map(in_this_run(lambda place: self._ask(items[place])), asked))
         rows: list[Row] = []
         for place, judgement in zip(asked, said, strict=True):
             if isinstance(judgement, ModelError):

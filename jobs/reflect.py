@@ -34,7 +34,7 @@ from .reflecting.candidates import Reflector
 from .reflecting.plan import GroupPlan, plan, shards
 from .reflecting.reflect_shard import ShardResult, ShardTask, forecast_shard, reflect_shard
 from .reflecting.rules.attributes import holds_many
-from .shards import Engine, choose_engine, map_shards
+from .shards import Crew, Engine, choose_engine, crew
 
 #: What every report counts, zero or not.
 COUNTS = (
@@ -210,6 +210,8 @@ class _Run:
         self.among: Set[str] | None = None
         #: The traces that were asked for
         self.asked: Set[str] | None = None
+        #: Who works on shards
+        self.workers = Crew(settings, "loop")
         #: What judges pairs that no guard decides; None where no model is asked
         self.judge: RunJudge | None = None
         #: Whether workers have shares of the budget, so that this process can't see what they spend
@@ -241,12 +243,14 @@ class _Run:
         self.record.read_to = proposer.read_to
         if not dry_run:
             runs.write_run(self.lake, self.record)
-        if isinstance(reflector, PaidReflector):
-            self._forecast(reflector, groups, embedder.name, announce)
         waiting: list[Row] = pending
-        for result in self._reflect(reflector, groups, embedder.name, progress):
-            self._take(result, proposer, waiting, dry_run)
-            waiting = []
+        self.report.engine = choose_engine(self.settings, self.engine, sum(len(group.fresh) for group in groups))
+        with crew(self.settings, self.report.engine if groups else "loop") as self.workers:
+            if isinstance(reflector, PaidReflector):
+                self._forecast(reflector, groups, embedder.name, announce)
+            for result in self._reflect(reflector, groups, embedder.name, progress):
+                self._take(result, proposer, waiting, dry_run)
+                waiting = []
         if waiting:
             self._take(ShardResult(), proposer, waiting, dry_run)
         if dry_run:
@@ -316,11 +320,9 @@ class _Run:
     ) -> None:
         """Say what is going to be used, before the first call."""
         total = sum(len(group.fresh) for group in groups)
-        engine = choose_engine(self.settings, self.engine, total)
         silent = reflector if reflector is not self.reflector else reflector.kept_only()
         tasks = self._tasks(silent, groups, embedder)
-        placed = map_shards(forecast_shard, tasks, self.settings, engine)
-        forecast = sum((one.result for one in placed), Forecast())
+        forecast = sum((one.result for one in self.workers.map(forecast_shard, tasks)), Forecast())
         self.report.forecast += forecast
         self.record.parameters |= {
             "forecast_calls": forecast.calls, "forecast_tokens": forecast.tokens, "forecast_cost": forecast.cost,
@@ -371,24 +373,24 @@ class _Run:
         self, reflector: Reflector, groups: list[GroupPlan], embedder: str, progress: Callable[[int, int], None]
     ) -> Iterator[ShardResult]:
         total = sum(len(group.fresh) for group in groups)
-        engine = choose_engine(self.settings, self.engine, total)
-        self.report.engine = engine
         tasks = self._tasks(reflector, groups, embedder)
-        if engine == "ray" and tasks and reflector is self.reflector:
-            # Workers can't see what the others spend, so each has its share of the ceiling, and so has the judge.
-            share = reflector.share(len(tasks) + (self.judge is not None))
-            if self.judge is not None and isinstance(share, PaidReflector):
-                self.judge.reflector, self.is_shared = share, True
-            tasks = [replace(task, reflector=share) for task in tasks]
+        judge, at_once = self.judge, 0
+        if self.workers.engine == "ray" and tasks and judge is not None and reflector is self.reflector:
+            # Workers can't see what others spend and ask: each has its share of the ceiling and of calls in flight.
+            at_once, calls = self.workers.calls(reflector.concurrency, own=1)
+            share, parts = judge.reflector.share, len(tasks) + 1
+            tasks = [replace(task, reflector=share(parts, calls)) for task in tasks]
+            judge.reflector, self.is_shared = share(parts, 1), True
         done = 0
         progress(0, total)
-        for placed in map_shards(reflect_shard, tasks, self.settings, engine):
+        for placed in self.workers.map(reflect_shard, tasks, at_once):
             self.report.workers.add(f"{placed.host}:{placed.pid}")
+            self.report.counts.update(placed.losses)
             self.report.stopped |= placed.result.stopped
             yield placed.result
             done += len(placed.result.gate)
             progress(done, total)
-            if placed.result.failure or (placed.result.stopped and engine == "loop"):
+            if placed.result.failure or (placed.result.stopped and self.workers.engine == "loop"):
                 return
 
     def _write(self, table: str, rows: list[Row]) -> None:

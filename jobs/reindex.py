@@ -30,7 +30,7 @@ from ..memory_store.store.generations import ensure, make
 from ..memory_store.store.registry import Claim, Generation, claim, current, drop, find, mark_ready, switch, usable
 from .embed_shard import CallMeter, EmbedResult, EmbedTask, embed_shard
 from .models.budget import Budget, Forecast, Usage, estimate_tokens
-from .shards import Engine, choose_engine, map_shards
+from .shards import Crew, Engine, choose_engine, crew
 
 if TYPE_CHECKING:
     import numpy as np
@@ -232,23 +232,40 @@ class _Work:
             self.settings, engine, total, self.settings.jobs.ray_from_memories
         )  # fmt: skip
         self.report.engine = where
-        parts = max(1, -(-total // SHARD_TEXTS)) + len(missing)
-        budget, per_minute = self.budget, self.limits.per_minute
-        if where == "ray":
-            # Workers can't see what the others spend, so each shard has its share of the ceiling.
-            budget = self.budget.share(parts)
-            per_minute /= self.settings.jobs.ray_workers or 2
-        done, failure = 0, ""
         progress(0, total)
+        with crew(self.settings, where if total else "loop") as workers:
+            done = self._embed_in(workers, missing, total, progress)
+        self.report.counts["left"] = total - done
+
+    def _embed_in(
+        self,
+        workers: Crew,
+        missing: dict[str, dict[bytes, None]],
+        total: int,
+        progress: Callable[[int, int], None],
+    ) -> int:
+        """Embed what is missing, by these workers; how many texts were dealt with."""
+        settings, budget, per_minute, at_once = self.settings, self.budget, self.limits.per_minute, 0
+        if workers.engine == "ray":
+            # Workers can't see what the others spend and ask: each shard has its share of the ceiling, and each that
+            # is worked on of the calls in flight and of those of a minute.
+            budget = self.budget.share(max(1, -(-total // SHARD_TEXTS)) + len(missing))
+            if self.is_paid:
+                at_once, calls = workers.calls(settings.model.concurrency)
+                per_minute /= at_once
+                model = settings.model.model_copy(update={"concurrency": calls})
+                settings = settings.model_copy(update={"model": model})
+        done, failure = 0, ""
         for namespace, hashes in missing.items():
             record = self._record(namespace)
-            tasks = self._tasks(namespace, hashes, budget, per_minute)
-            for placed in map_shards(embed_shard, tasks, self.settings, where):
+            tasks = self._tasks(settings, namespace, hashes, budget, per_minute)
+            for placed in workers.map(embed_shard, tasks, at_once):
+                self.report.counts.update(placed.losses)
                 self._take(placed.result, record)
                 failure = failure or placed.result.failure
                 done += placed.result.embedded + len(placed.result.refused)
                 progress(done, total)
-                if failure or (self.report.stopped and where == "loop"):
+                if failure or (self.report.stopped and workers.engine == "loop"):
                     break
             record.status = "failed" if failure else "stopped" if self.report.stopped else "done"
             record.error, record.ended_at = failure, self.clock.now()
@@ -256,18 +273,18 @@ class _Work:
                 runs.write_run(self.lake, record)
             if failure:
                 raise EmbedderError(f"{failure}; what it embedded is kept: run it again to go on")
-            if self.report.stopped and where == "loop":
+            if self.report.stopped and workers.engine == "loop":
                 break
-        self.report.counts["left"] = total - done
+        return done
 
     def _tasks(
-        self, namespace: str, hashes: dict[bytes, None], budget: Budget, per_minute: float
+        self, settings: Settings, namespace: str, hashes: dict[bytes, None], budget: Budget, per_minute: float
     ) -> Iterator[EmbedTask]:
         """Shards of the texts that have these hashes, in the order in which a fold will want them."""
         if not hashes:
             return
         cache = VectorCache(self.lake, namespace, self.model.name)
-        task = EmbedTask(self.settings, namespace, self.model.name, self.model.dim, (), budget, per_minute)
+        task = EmbedTask(settings, namespace, self.model.name, self.model.dim, (), budget, per_minute)
         waiting: list[str] = []
         for texts in embedded_texts(self.lake, namespace, self.model.name):
             for text, hash in zip(texts, cache.hashes(texts), strict=True):

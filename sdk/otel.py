@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from ..memory_store.errors import MissingExtra
 from ..memory_store.formats.spans import Span, SpanEvent
+from ..memory_store.telemetry.otel import SCOPE
 from .recorder import Recorder
 from .span_log import SpanLog
 
@@ -36,7 +37,8 @@ class HindlakeSpanExporter(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Keep the spans; FAILURE if an event could not be kept, which the recorder counts."""
-        return SpanExportResult.SUCCESS if self._log.keep(map(_span, spans)) else SpanExportResult.FAILURE
+        agents = (span for span in spans if not _is_own(span))
+        return SpanExportResult.SUCCESS if self._log.keep(map(_span, agents)) else SpanExportResult.FAILURE
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Whether everything that was exported is in the lake now."""
@@ -45,6 +47,11 @@ class HindlakeSpanExporter(SpanExporter):
     def shutdown(self) -> None:
         """Keep the calls that still waited for a result, and close a recorder of its own."""
         self._log.close()
+
+
+def _is_own(span: ReadableSpan) -> bool:
+    """Whether it is of a run of hindlake, which is no trace of the agent."""
+    return span.instrumentation_scope is not None and span.instrumentation_scope.name == SCOPE
 
 
 def _span(span: ReadableSpan) -> Span:

@@ -18,7 +18,7 @@ from servers.s3 import S3Server, s3_home, s3_server
 hypothesis.settings.register_profile("hindlake", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("hindlake")
 
-_FOREIGN = ("HINDLAKE_", "AWS_", "OPENAI_", "PREFECT_", "RAY_", "XDG_")
+_FOREIGN = ("HINDLAKE_", "AWS_", "OPENAI_", "OTEL_", "PREFECT_", "RAY_", "XDG_")
 #: Where the data lies that some tests measure on; without it they are skipped.
 _KEPT = ("HINDLAKE_DATA",)
 

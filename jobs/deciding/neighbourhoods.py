@@ -7,6 +7,7 @@ stay in Arrow, and only those that have a neighbour are looked at one by one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar, overload
@@ -203,11 +204,17 @@ def over_shards(
     settings: Settings,
     engine: Engine,
     progress: Callable[[int, int], None] | None = None,
+    losses: Counter[str] | None = None,
 ) -> Iterator[Found]:
-    """What a picklable function finds in each shard, in order: in this process, or on Ray if there is enough."""
+    """What a picklable function finds in each shard, in order: in this process, or on Ray if there is enough.
+
+    Workers that were lost are counted in `losses`.
+    """
     size = sum(one.size for one in shards)
     chosen = choose_engine(settings, engine, size, settings.jobs.ray_from_memories)
     for done, placed in enumerate(map_shards(function, shards, settings, chosen), 1):
+        if losses is not None:
+            losses.update(placed.losses)
         yield placed.result
         if progress:
             progress(done, len(shards))

@@ -65,7 +65,15 @@ class Failure:
     #: Whether the endpoint said that it is the structure which it does not know
     sure: bool = False
 
+    @property
+    def kind(self) -> str:
+        """What went wrong in one word that quotes no one: an HTTP status, unreachable, no_reply, or the remedy."""
+        if status := _STATUS.search(self.reason):
+            return status[1]
+        return {"gone": "unreachable", "fails": "no_reply"}.get(self.endpoint, self.remedy)
 
+
+_STATUS = re.compile(r"\bHTTP (\d{3})\b")
 _STRUCTURE = re.compile(r"response_?format|json_?schema|json_?object|json mode|structured|grammar|schema", re.I)
 _TOO_LONG = re.compile(
     r"context[_ ](?:length|window|size)|maximum context|too (?:long|large|many tokens)|exceeds? the (?:available )?"

@@ -23,6 +23,8 @@ import msgspec
 
 from ...memory_store.errors import BudgetExceeded, MissingExtra, ModelError
 from ...memory_store.settings import ModelSettings
+from ...memory_store.telemetry.calls import model_call
+from ...memory_store.telemetry.events import tell
 from .answers import MODES, Answer, Failure, Mode, failure_of_status, reply_of_body
 from .budget import Budget, Hold, estimate_tokens
 from .questions import Message, Question, question_of
@@ -92,9 +94,12 @@ class ModelDoor:
         self.__dict__.update(state)
         self._start()
 
-    def with_budget(self, budget: Budget) -> ModelDoor:
-        """A door to the same endpoint, and to the same replies, with another budget."""
-        return ModelDoor(self.settings, self.replies, budget, pause=self.pause)
+    def part(self, budget: Budget, calls: int = 0) -> ModelDoor:
+        """A door to the same endpoint, and to the same replies, with another budget; with `calls`, no more than these
+        are in flight at once.
+        """
+        settings = self.settings.model_copy(update={"concurrency": calls} if calls else {})
+        return ModelDoor(settings, self.replies, budget, pause=self.pause)
 
     def ask(self, messages: Sequence[Message], schema: type[M], *, namespace: str, prompt_hash: str = "") -> Answer[M]:
         """The answer to a question, as an instance of the schema.
@@ -175,7 +180,12 @@ class ModelDoor:
                 elif got.remedy in ("again", "weaker") and retry:
                     if got.remedy == "weaker":
                         mode, unsure = mode + 1, True
-                    self._back_off(tries, got.wait)
+                    pause = self._back_off_seconds(tries, got.wait)
+                    tell(
+                        "model_retried", model=self.settings.name, attempt=tries + 1, wait=round(pause, 3),
+                        reason=got.kind,
+                    )  # fmt: skip
+                    time.sleep(pause)
                     tries, again = tries + 1, True
                 else:
                     again = False
@@ -192,7 +202,12 @@ class ModelDoor:
             time.sleep(pause)
         started = time.monotonic()
         try:
-            got = self._send(question, MODES[mode], dropped)
+            with model_call("chat", self.settings.name, self.settings.base_url, question.limit) as call:
+                got = self._send(question, MODES[mode], dropped)
+                if isinstance(got, Failure):
+                    call.fail(got.kind)
+                else:
+                    call.used(got.input_tokens, got.output_tokens, got.finish)
         except BaseException:  # whatever it is, other threads wait for what this call holds back
             self.budget.settle(hold, hold.input_tokens, hold.output_tokens, failed=True, estimated=True)
             raise
@@ -276,12 +291,12 @@ class ModelDoor:
                     )
         return failure
 
-    def _back_off(self, tries: int, wait: float) -> None:
-        """Sleep before the next try. A wait that the endpoint asked for holds for every thread."""
+    def _back_off_seconds(self, tries: int, wait: float) -> float:
+        """How long to wait before the next try. What the endpoint asked for holds for every thread."""
         if wait:
             with self._lock:
                 self._not_before = max(self._not_before, time.monotonic() + wait)
-        time.sleep(wait + self.pause * 2**tries * random.uniform(0.5, 1.0))
+        return wait + self.pause * (1 << tries) * random.uniform(0.5, 1.0)
 
     @property
     def client(self) -> openai.OpenAI:

@@ -32,6 +32,10 @@ class PaidReflector(Reflector, Protocol):
         """Whether questions go through the Batch API."""
         ...
 
+    def share(self, parts: int, calls: int = 0) -> PaidReflector:
+        """As that of `Reflector`."""
+        ...
+
     def forecast(self, group: TraceGroup) -> Forecast:
         """What `reflect` would use at most. Calls no one when the reflector is one of `kept_only`."""
         ...

@@ -116,8 +116,10 @@ class Reflector(Protocol):
         """Groups that it may be given at once."""
         ...
 
-    def share(self, parts: int) -> Reflector:
-        """The same reflector with its part of what a run may spend, for one of `parts` workers."""
+    def share(self, parts: int, calls: int = 0) -> Reflector:
+        """The same reflector with its part of what a run may spend, for one of `parts` workers, and of the calls that
+        may be in flight at once; 0: as many as without workers.
+        """
         ...
 
     def reflect(self, group: TraceGroup) -> Reflection:

@@ -79,11 +79,14 @@ class ModelReflector:
         """As many groups at once as requests may be in flight."""
         return self._settings.concurrency
 
-    def share(self, parts: int) -> ModelReflector:
-        """This reflector with one of so many equal parts of what is left of the budget, for another process."""
+    def share(self, parts: int, calls: int = 0) -> ModelReflector:
+        """This reflector with one of so many equal parts of what is left of the budget, for another process; with
+        `calls`, no more than these are in flight at once.
+        """
         copy = ModelReflector.__new__(ModelReflector)
         copy.__dict__.update(self.__dict__)
-        copy._door = self._door.with_budget(self.budget.share(parts))
+        copy._door = self._door.part(self.budget.share(parts), calls)
+        copy._settings = copy._door.settings
         return copy
 
     @property

@@ -18,6 +18,7 @@ from ...memory_store.history.inbox import Row
 from ...memory_store.ids import derive_id
 from ...memory_store.records.vectors import embed_rows
 from ...memory_store.settings import Settings
+from ...memory_store.telemetry.events import in_this_run
 from ..deciding.resolve import normal_text
 from ..models.budget import Forecast, Usage
 from ..models.paid import PaidReflector
@@ -73,7 +74,7 @@ def reflect_shard(task: ShardTask) -> ShardResult:
     looks = _looks(task)
     before = task.reflector.usage if isinstance(task.reflector, PaidReflector) else None
     with ThreadPoolExecutor(max(1, task.reflector.concurrency)) as pool:
-        reflections = list(pool.map(lambda look: _reflect(task.reflector, look), looks))
+        reflections = list(pool.map(in_this_run(lambda look: _reflect(task.reflector, look)), looks))
     result = ShardResult()
     for look, reflection in zip(looks, reflections, strict=True):
         _add(task, look, reflection, result)

@@ -63,7 +63,7 @@ class RulesReflector:
         """One group at a time: rules are all computing."""
         return 1
 
-    def share(self, parts: int) -> RulesReflector:
+    def share(self, parts: int, calls: int = 0) -> RulesReflector:
         """Itself: rules cost nothing."""
         return self
 

@@ -20,6 +20,7 @@ from urllib.parse import parse_qs
 
 from ..errors import EmbedderError, MissingExtra
 from ..settings import ModelSettings
+from ..telemetry.calls import model_call
 from .base import BaseEmbedder
 from .calibration import CURVES
 
@@ -175,7 +176,11 @@ class Endpoint(BaseEmbedder):
         more: dict[str, Any] = {"dimensions": self._shorter} if self._shorter else {}
         try:
             # Plain floats: as base64, the client would fail on the whole reply for one null in it.
-            reply: Any = self._client.embeddings.create(model=self._model, input=texts, encoding_format="float", **more)
+            with model_call("embeddings", self._model, self._url) as call:
+                reply: Any = self._client.embeddings.create(
+                    model=self._model, input=texts, encoding_format="float", **more
+                )
+                call.used(getattr(getattr(reply, "usage", None), "prompt_tokens", None))
         except openai.APIStatusError as error:
             self._meter.settle(hold, 0, failed=True)
             if error.status_code in _INPUT_REFUSED:

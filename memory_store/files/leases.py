@@ -29,6 +29,7 @@ import msgspec
 from ..clock import Clock
 from ..errors import LakeError, LeaseLost
 from ..ids import sortable_id
+from ..telemetry.events import tell
 from .lake import Lake
 
 _T = TypeVar("_T")
@@ -73,11 +74,17 @@ class Lease:
         self._is_lost = False
         self._lock = threading.Lock()
 
+    @property
+    def about(self) -> str:
+        """The namespace that it is about, or `EVERY`."""
+        return self._path.split("/")[2]
+
     def check(self) -> None:
         """Raise `LeaseLost` if another run has taken over: what comes next would be paid for twice."""
         if not self._is_lost and time.monotonic() - self._renewed > self._seconds:
             self.renew()  # held up for long: look before going on
         if self._is_lost:
+            tell("lease_lost", namespace=self.about)
             raise LeaseLost(f"another run has taken over {self._path.rsplit('/', 1)[0]}: this one was held up for long")
 
     def renew(self) -> None:
@@ -126,6 +133,10 @@ def hold(lake: Lake, job: str, namespaces: Sequence[str] | None, clock: Clock, s
     try:
         others = _claim(lake, job, chosen, namespaces is None, clock, seconds, leases)
         free = [name for name in chosen if name not in others]
+        for lease in leases:
+            tell("lease_taken", namespace=lease.about)
+        for name, holder in others.items():
+            tell("namespace_skipped", namespace=name, reason="another run works on it", holder=str(holder))
 
         def check() -> None:
             for lease in leases:

@@ -17,6 +17,7 @@ from ..errors import LakeError
 from ..files.lake import Lake, namespace_path
 from ..records.purged import Blocked, blocked, without_content
 from ..schema import ADDING, STATE, arrow_schema, conform
+from ..telemetry.otel import count
 from .inbox import inbox_paths
 from .placed import Placed
 
@@ -211,6 +212,8 @@ def _settle_some(lake: Lake, namespace: str, files: _Files, placed: Placed, repo
             step.seq = seq
         lake.delete(path for path, _ in some)
         report.add(step)
+        count("hindlake.decisions", len(step.accepted), {"verdict": "accepted"})
+        count("hindlake.decisions", len(step.refused), {"verdict": "refused"})
     return []
 
 

@@ -19,6 +19,7 @@ from ..records.vectors import embed_texts, text_to_embed
 from ..settings import Settings
 from ..store.generations import Generation, ensure, open_tables
 from ..store.tables import Tables
+from ..telemetry.otel import timed
 from ..text.aliases import BookKeeper, Classes, NameBook, subject_of
 from .cursors import DEPTH, Cursor, read_cursor, write_cursor
 from .newest import newest
@@ -98,7 +99,8 @@ class Reader:
 
     def answers(self, queries: Sequence[str], where: Filter, limit: int) -> list[Answer]:
         """An answer to each query, as `answer` gives it, in one look at what was written; embedded in one call."""
-        return self._in_view(lambda view: self._answers(view, queries, where, limit))
+        with timed("hindlake.search.duration"):
+            return self._in_view(lambda view: self._answers(view, queries, where, limit))
 
     def page(self, query: str, where: Filter, limit: int, cursor: str) -> tuple[Answer, str]:
         """Some hits of an answer, and the cursor to the next ones, empty where there are no more; `pages` tells how.

@@ -10,6 +10,7 @@ import msgspec
 
 from ..files.lake import Lake, namespace_path
 from ..ids import sortable_id
+from ..telemetry.events import claimed_id
 
 #: Files read at once.
 _READERS = 8
@@ -51,7 +52,7 @@ class Run(msgspec.Struct, kw_only=True):
 
 def new_run_id() -> str:
     """A new id; runs sort by when they began."""
-    return sortable_id()
+    return claimed_id() or sortable_id()
 
 
 def write_run(lake: Lake, run: Run) -> None:

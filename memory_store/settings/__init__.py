@@ -28,7 +28,7 @@ from .namespace import check_namespace
 from .recalling import RerankSettings, SearchSettings
 from .recording import RecorderSettings, S3Settings
 from .reflecting import GateOverride, GateSettings, ModelSettings
-from .running import BackupSettings, JobSettings
+from .running import BackupSettings, JobSettings, LogSettings
 from .serving import McpSettings, McpToken
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "GateSettings",
     "IndexSettings",
     "JobSettings",
+    "LogSettings",
     "McpSettings",
     "McpToken",
     "ModelSettings",
@@ -78,6 +79,8 @@ class Settings(BaseSettings):
     reflector: Literal["auto", "rules", "openai"] = "auto"
     #: Address of a Ray cluster; empty: this machine
     ray_address: str = ""
+    #: OpenTelemetry of runs: "auto" (where an OTEL_EXPORTER_OTLP_…ENDPOINT is set), "on" or "off"
+    otel: Literal["auto", "on", "off"] = "auto"
     s3: S3Settings = S3Settings()
     recorder: RecorderSettings = RecorderSettings()
     gate: GateSettings = GateSettings()
@@ -89,6 +92,7 @@ class Settings(BaseSettings):
     credit: CreditSettings = CreditSettings()
     retention: RetentionSettings = RetentionSettings()
     backup: BackupSettings = BackupSettings()
+    log: LogSettings = LogSettings()
     mcp: McpSettings = McpSettings()
 
     @field_validator("namespace")

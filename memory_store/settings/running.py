@@ -42,6 +42,15 @@ class JobSettings(Section):
     purge_sweep_hours: int = Field(24, ge=0)
 
 
+class LogSettings(Section):
+    """Lines about hindlake's own runs on standard error."""
+
+    #: "json": one object a line; "text": for people; "off": none
+    format: Literal["off", "json", "text"] = "off"
+    #: Least level that is shown
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
 class BackupSettings(Section):
     """Where backups go, and how long they are kept (R21)."""
 

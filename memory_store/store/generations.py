@@ -21,6 +21,7 @@ from ..history.log import head, log_paths
 from ..records.vectors import VectorCache, embed_texts, text_to_embed
 from ..schema import ALIAS, conform
 from ..settings import Settings
+from ..telemetry.events import tell
 from .passage_fold import fold_passages
 from .registry import Claim, claim, drop, find, mark_ready, switch
 from .registry import Generation as Generation
@@ -69,6 +70,7 @@ def build(
     claimed = claim(lake, clock, embedder.name, embedder.dim, reason)
     make(lake, settings, claimed, embedder)
     mark_ready(lake, claimed)
+    tell("store_built", generation=claimed.number, reason=reason)
     if generation := switch(lake, clock, claimed, claimed.switches):
         return generation
     drop(lake, settings, find(lake, claimed.number))

@@ -26,6 +26,7 @@ from ..files.lake import Lake
 from ..files.store_files import generation_folders, remove_generation
 from ..records.purged import purges
 from ..settings import Settings
+from ..telemetry.events import tell
 
 State = Literal["building", "ready", "in use", "dropped"]
 
@@ -117,6 +118,7 @@ def switch(lake: Lake, clock: Clock, claim: Claim, switches: int, reason: str = 
         claim.number, claim.name, claim.embedder, claim.dim, clock.now(), reason or claim.reason
     )  # fmt: skip
     if lake.create(f"current/{switches + 1:06d}.json", msgspec.json.encode(asdict(generation))):
+        tell("generation_switched", generation=claim.number, reason=generation.reason)
         return generation
     return None
 

@@ -107,9 +107,7 @@ def _figures(request: Any, found: dict[str, dict[tuple[tuple[str, Any], ...], An
         values = found.setdefault(metric.name, {})
         for point in getattr(metric, kind).data_points:
             key = tuple(sorted(_attributes(point.attributes).items()))
-            values[key] = (
-                (point.count, point.sum) if kind == "histogram" else getattr(point, point.WhichOneof("value"))
-            )
+            values[key] = (point.count, point.sum) if kind == "histogram" else getattr(point, point.WhichOneof("value"))
 
 
 def _attributes(attributes: Any) -> dict[str, Any]:
