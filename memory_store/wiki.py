@@ -1,7 +1,7 @@
 """The wiki: one page for each subject and each entity, written from its memories, cited and with its history (R4).
 
 A page of a subject holds what is remembered about it and nothing else; a page of an entity holds what is shared and
-mentions it. So no page tells one subject's affairs under another's name.
+mentions it, by whichever of its names. So no page tells one subject's affairs under another's name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from .clock import END_OF_TIME
 from .ids import derive_id
-from .text.names import name_key as name_key
+from .text.aliases import NameBook
+from .text.names import name_key
 
 #: Kinds that a page tells, in this order, and what they are headed by.
 HEADINGS = {"rule": "Rules", "fact": "Facts", "preference": "Preferences", "experience": "Lessons"}
@@ -33,14 +34,16 @@ class Page:
 
     #: Whether it is about a subject, or about an entity of shared memories
     about: Literal["subject", "entity"]
-    #: The name, as it is mostly written
+    #: The usual name where it has several, else the name as it is mostly written
     title: str
     #: Memories that hold, the surest first
     memories: tuple[Row, ...]
     #: Memories that did hold, the newest first
     history: tuple[Row, ...]
-    #: Other names that its memories mention, the most frequent first
+    #: Other things that its memories mention, the most frequent first
     related: tuple[str, ...]
+    #: What it is called besides
+    names: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -55,36 +58,38 @@ class Page:
         return f"{folder}/{safe or 'page'}-{derive_id('wiki', 'page', self.about, name_key(self.title))[:6]}.md"
 
 
-def pages(live: Iterable[Row], past: Iterable[Row]) -> list[Page]:
-    """The pages that memories give, subjects first, each sort by name.
+def pages(live: Iterable[Row], past: Iterable[Row], book: NameBook | None = None) -> list[Page]:
+    """The pages that memories give, subjects first, each sort by name; `book` says which names stand for one thing.
 
     `live` are memories that hold, `past` those that were superseded or merged; rows have the columns of the schema
     MEMORIES, the vector may be left out. Episodes are told by no page.
     """
     now: dict[tuple[str, str], list[Row]] = defaultdict(list)
     then: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    book = book or NameBook()
     names: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for rows, into in ((live, now), (past, then)):
         for row in rows:
             if row["kind"] in HEADINGS:
-                for key, name in _places(row):
+                for key, name in _places(row, book):
                     names[key][name] += 1
                     into[key].append(row)
-    made = [_page(key, _usual(names[key]), rows, then.get(key, [])) for key, rows in now.items()]
+    made = [_page(key, names[key], rows, then.get(key, []), book) for key, rows in now.items()]
     return sorted(made, key=lambda page: (page.about != "subject", name_key(page.title)))
 
 
 def find(pages: Sequence[Page], name: str) -> list[Page]:
     """The pages of a name: those that have it, else those whose name contains it."""
     key = name_key(name)
-    exact = [page for page in pages if name_key(page.title) == key]
+    exact = [page for page in pages if key in map(name_key, (page.title, *page.names))]
     return exact or [page for page in pages if key in name_key(page.title)]
 
 
-def _places(row: Row) -> list[tuple[tuple[str, str], str]]:
+def _places(row: Row, book: NameBook) -> list[tuple[tuple[str, str], str]]:
     if row["subject"]:
         return [(("subject", name_key(row["subject"])), row["subject"])]
-    unique = {name_key(name): name for name in row["entities"] or () if name_key(name)}
+    things = book.entities()
+    unique = {things.key(name): name for name in row["entities"] or () if name_key(name)}
     return [(("entity", key), name) for key, name in unique.items()]
 
 
@@ -92,26 +97,36 @@ def _usual(names: Counter[str]) -> str:
     return min(names, key=lambda name: (-names[name], name))
 
 
-def _page(key: tuple[str, str], title: str, live: list[Row], past: list[Row]) -> Page:
+def _page(key: tuple[str, str], written: Counter[str], live: list[Row], past: list[Row], book: NameBook) -> Page:
+    about: Literal["subject", "entity"] = "subject" if key[0] == "subject" else "entity"
+    things = book.entities(_usual(written) if about == "subject" else "")
+    title = _usual(written)
+    besides: tuple[str, ...] = ()
+    if about == "entity":
+        title = things.usual(title)
+        groups = [names for names in things.groups().values() if things.key(names[0]) == key[1]]
+        besides = tuple(name for names in groups for name in names if name_key(name) != name_key(title))
     related: dict[str, Counter[str]] = defaultdict(Counter)
     for row in live:
         for name in row["entities"] or ():
-            if name_key(name) not in ("", key[1]):
-                related[name_key(name)][name] += 1
+            if name_key(name) and things.key(name) != key[1]:
+                related[things.key(name)][things.usual(name)] += 1
     order = sorted(related.values(), key=lambda names: (-names.total(), _usual(names)))
     return Page(
-        about="subject" if key[0] == "subject" else "entity",
+        about=about,
         title=title,
         memories=tuple(sorted(live, key=lambda row: (-row["confidence"], row["valid_from"], row["id"]))),
         history=tuple(sorted(past, key=lambda row: (row["valid_to"], row["id"]), reverse=True)),
         related=tuple(_usual(names) for names in order[:20]),
+        names=besides,
     )
 
 
 def render(page: Page) -> str:
     """A page as Markdown. Memories and quotes are data: nothing in them can open a heading or a link."""
     notes: list[str] = []
-    parts = [f"# {_plain(page.title)}", f"*{page.about}*"]
+    called = f", also {', '.join(map(_plain, page.names))}" if page.names else ""
+    parts = [f"# {_plain(page.title)}", f"*{page.about}*{called}"]
     for kind, heading in HEADINGS.items():
         rows = [row for row in page.memories if row["kind"] == kind]
         sure = [row for row in rows if row["confidence"] >= CONFIRMED]

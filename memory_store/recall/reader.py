@@ -109,6 +109,10 @@ class Reader:
         """
         return self._in_view(lambda view: self._page(view, query, where, limit, cursor))
 
+    def names(self, namespace: str) -> NameBook:
+        """Which names stand for one thing in a namespace, what was just written included."""
+        return self._in_view(lambda view: self._book(view, {namespace: self._read_overlay(view, namespace)}))
+
     def place(self, namespace: str) -> tuple[str, int]:
         """Name of the generation in use, and the place in the log up to which the last search of a namespace knew."""
         latest = self._latest.get(namespace)

@@ -52,9 +52,12 @@ def read(desk: Desk, uri: str) -> tuple[str, str]:
 
 def _wiki(desk: Desk, name: str) -> tuple[str, str]:
     from ...memory_store.recall.predicates import READABLE
+    from ...memory_store.recall.reader import Reader
     from ...memory_store.wiki import find, pages, render
 
-    made = pages(_rows(desk, READABLE), _rows(desk, _PAST))
+    opened = desk.opened
+    book = Reader(opened.lake, opened.settings, opened.clock).names(desk.caller.namespace)
+    made = pages(_rows(desk, READABLE), _rows(desk, _PAST), book)
     if not name:
         lines = [f"- {page.title}: {len(page.memories)} ({SCHEME}wiki/{quote(page.title, safe='')})" for page in made]
         return record("\n".join(["# Wiki", *(" ".join(line.split()) for line in lines)])), "text/markdown"

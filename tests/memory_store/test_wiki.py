@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hindlake.memory_store.clock import END_OF_TIME
-from hindlake.memory_store.wiki import Page, find, index, name_key, pages, render
+from hindlake.memory_store.text.aliases import Alias, NameBook
+from hindlake.memory_store.text.names import name_key
+from hindlake.memory_store.wiki import Page, find, index, pages, render
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -40,6 +43,20 @@ def test_a_name_has_one_page_however_it_is_written() -> None:
     made = pages([row("a", "1", entities=["Pay API"]), row("b", "2", entities=["ＰＡＹ  api", "Pay API"])], [])
     assert [page.title for page in made] == ["Pay API"]
     assert [memory["id"] for memory in made[0].memories] == ["a", "b"]
+
+
+def test_what_has_several_names_has_one_page_that_each_of_them_finds() -> None:
+    rows = [row("a", "It is loud.", entities=["P7", "Hall B"]), row("b", "It leaks.", entities=["Pump 7"])]
+    alias = Alias("x", "entity", "P7", "Pump 7", "", "active", DAY, "")
+    made = pages(rows, [], NameBook([alias]))
+    assert [(page.title, page.names, len(page.memories)) for page in made] == [
+        ("Hall B", (), 1),
+        ("Pump 7", ("P7",), 2),
+    ]
+    assert made[0].related == ("Pump 7",)
+    assert find(made, "p7") == find(made, "Pump 7") == [made[1]]
+    assert "also P7" in render(made[1])
+    assert len(pages(rows, [], NameBook([replace(alias, state="deleted")]))) == 3
 
 
 def test_names_that_differ_in_a_number_have_pages_of_their_own() -> None:

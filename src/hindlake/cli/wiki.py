@@ -13,6 +13,7 @@ from ..memory_store.history.as_of import past
 from ..memory_store.history.moments import moment_of
 from ..memory_store.recall.predicates import READABLE, Filter
 from ..memory_store.recall.reader import Reader
+from ..memory_store.text.aliases import NameBook, aliases_of
 from ..memory_store.wiki import HEADINGS, Page, find, index, pages, render
 from .session import AsOfOption, HomeOption, JsonOption, NamespaceOption, Session
 
@@ -71,20 +72,21 @@ def wiki(
     session.answer({"pages": [_entry(page) for page in made]}, lambda: session.line(index(made).rstrip()))
 
 
-def _now(session: Session) -> tuple[list[Any], list[Any]]:
-    """Memories that hold, and those that did."""
+def _now(session: Session) -> tuple[list[Any], list[Any], NameBook]:
+    """Memories that hold, those that did, and which names stand for one thing."""
     reader = Reader(session.lake, session.settings, session.clock)
     found = []
     for states in (READABLE, _PAST):
         where = Filter((session.settings.namespace,), kinds=tuple(HEADINGS), states=states)
         found.append([hit.row for hit in reader.search("", where, _ALL)])
-    return found[0], found[1]
+    return found[0], found[1], reader.names(session.settings.namespace)
 
 
-def _then(session: Session, as_of: str) -> tuple[list[Any], list[Any]]:
+def _then(session: Session, as_of: str) -> tuple[list[Any], list[Any], NameBook]:
     """The same as it was known at a moment."""
     rows = past(session.lake, session.settings.namespace, moment_of(as_of)).memories.to_pylist()
-    return [row for row in rows if row["state"] in READABLE], [row for row in rows if row["state"] in _PAST]
+    live, gone = ([row for row in rows if row["state"] in states] for states in (READABLE, _PAST))
+    return live, gone, NameBook(aliases_of(rows))
 
 
 def _entry(page: Page) -> dict[str, Any]:
