@@ -87,6 +87,9 @@ def test_every_setting_can_be_given_in_the_environment(place: tuple[str, ...], m
             "verify": "new",
             "url": "http://from-env/",
             "body": "texts",
+            "format": "json",
+            "level": "debug",
+            "otel": "on",
         }
         expected = other.get(place[-1], "from-env")
         monkeypatch.setenv(variable, str(expected))
