@@ -8,6 +8,8 @@ from datetime import datetime
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from ...memory_store.clock import END_OF_TIME
 from ..context import fenced, listed
 from ..hits import Hit
@@ -84,7 +86,7 @@ def verdict(told: Verdict) -> tuple[str, dict[str, Any]]:
     """Why a memory came, or did not, for a search."""
     data = {
         "reason": told.reason, "told": told.told, "rank": told.rank, "score": told.score, "relevance": told.relevance,
-        "legs": {name: asdict(place) for name, place in told.legs.items()}, "factors": dict(told.factors),
+        "legs": {name: structs.asdict(place) for name, place in told.legs.items()}, "factors": dict(told.factors),
     }  # fmt: skip
     return f"{told.reason.replace('_', ' ')}: {_line(told.told)}", data
 

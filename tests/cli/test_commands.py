@@ -118,6 +118,7 @@ def test_search_and_explain_lead_from_a_question_to_the_events_behind_the_answer
     assert hits[0]["id"] not in {hit["id"] for hit in without}
     told = learned("explain", "--query", "voucher and points", *conditions).json["hits"]
     assert [verdict["id"] for verdict in told] == [hit["id"] for hit in some]
+    assert all(place["rank"] >= 1 for verdict in told for place in verdict["legs"].values())
     value = learned("explain", hits[0]["id"], "--json").json
     assert any("voucher cannot be combined" in item["quote"] for item in value["evidence"])
     assert value["run"]["job"] == "reflect"

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.console import Console
 
@@ -97,6 +98,8 @@ def _plain(value: object) -> object:
         return value.isoformat()
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
     if isinstance(value, set | frozenset | tuple):
         return sorted(value) if isinstance(value, set | frozenset) else list(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
