@@ -108,7 +108,8 @@ class Doorstep:
                 _log.warning("the first request was answered as %s, and is answered as %s", given, answer)
             else:
                 self._greeted = given
-        await asyncio.to_thread(self._put_out, line.encode())
+        with contextlib.suppress(BrokenPipeError):  # the client is gone, and its input ends next
+            await asyncio.to_thread(self._put_out, line.encode())
 
     async def flush(self) -> None:
         """Nothing: what is written is out."""

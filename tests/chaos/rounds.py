@@ -138,9 +138,8 @@ class _Running:
         for entry in ledger:
             if entry["what"] in ("refused", "not kept"):
                 self.round.refused[f"{entry.get('deed', 'log')}: {entry.get('error', '')[:160]}"] += 1
-        if not self.round.unclean:
-            backups = self.variables["HINDLAKE_BACKUP_TO"] if self.backed_up else ""
-            self.round.verdict = check(self.settings, ledger, self.purges, backups)
+        backups = self.variables["HINDLAKE_BACKUP_TO"] if self.backed_up else ""
+        self.round.verdict = check(self.settings, ledger, self.purges, backups)
         if self.plan.laptops > 1 or len(self.plan.schedulers) > 1 or any(self.plan.skews):
             kinds = {"two laptops", "two schedulers", "two nights", "two collectors", "clock skew"}
             self.round.struck.update(self.plan.faults & kinds)

@@ -45,7 +45,7 @@ def test_a_store_that_is_down_is_an_error_that_names_the_place(s3_settings: Sett
         lake = lake_at(s3_settings, weather)
         lake.put("ns=default/inbox/a", b"a")
         weather.rates = {"slow_down": 1.0}
-        with pytest.raises(LakeError, match="can't write ns=default/inbox/b in s3://.*503"):
+        with pytest.raises(LakeError, match=r"can't write ns=default/inbox/b in s3://.*503"):
             lake.put("ns=default/inbox/b", b"b")
 
 

@@ -21,7 +21,7 @@ from hindlake.memory_store.settings import Settings
 from servers.faulty import KINDS, Weather, faulty_proxy
 from servers.s3 import ACCESS_KEY, SECRET_KEY
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 #: How often a command that failed is called again: an hour later, as a schedule does.
 _TRIES = 6
@@ -70,14 +70,13 @@ class Bucket:
         raise AssertionError(f"{arguments} failed {_TRIES} times: {member.said}")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_is_lost_or_doubled_from_the_recorder_to_a_restored_backup(
-    s3_settings: Settings, tmp_path: Path, seed: int
+    s3_settings: Settings, tmp_path: Path
 ) -> None:
     warm_up()
-    with faulty_proxy(s3_settings.s3.endpoint, dict.fromkeys(KINDS, 0.01), seed) as weather:
+    with faulty_proxy(s3_settings.s3.endpoint, dict.fromkeys(KINDS, 0.01), seed=1) as weather:
         bucket = Bucket(s3_settings, weather, tmp_path)
-        agents = [bucket.crew.start("agent", actors.agent, bucket.place, seed * 10 + number) for number in range(2)]
+        agents = [bucket.crew.start("agent", actors.agent, bucket.place, number) for number in range(2)]
         until = time.monotonic() + 60
         while len(read_ledgers(bucket.desk)) < 40 and time.monotonic() < until:
             time.sleep(0.1)

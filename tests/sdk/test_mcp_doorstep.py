@@ -136,3 +136,22 @@ def test_the_first_request_is_answered_before_the_protocol_is_imported_and_once(
         process.stdin.close()
         assert process.stdout.read() == b""
         assert process.wait(60) == 0
+
+
+def test_a_client_that_is_gone_before_its_answer_ends_the_server_without_an_error(home: Path, tmp_path: Path) -> None:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "hindlake.cli", "mcp"], env=environment(home), cwd=tmp_path,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert server.stdin is not None and server.stdout is not None and server.stderr is not None
+    with server.stdin as asked:
+        asked.write(json.dumps(_initialize(HANDSHAKE_VERSIONS[-1])) + "\n")
+        asked.flush()
+        assert server.stdout.readline()
+        server.stdout.close()
+        asked.write(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}) + "\n")
+        asked.write(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}) + "\n")
+    with server.stderr as errors:
+        said = errors.read()
+    assert server.wait(60) == 0, said
+    assert "Traceback" not in said
