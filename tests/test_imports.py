@@ -15,6 +15,8 @@ import pytest
 import hindlake
 from hindlake.memory_store import errors
 
+ROOT = Path(__file__).parents[1]
+ROOMS = ("sdk", "memory_store", "jobs", "flows")
 HEAVY = (
     "agents",
     "duckdb",
@@ -90,3 +92,12 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 
 def test_what_is_public_pickles_by_its_own_name() -> None:
     assert pickle.loads(pickle.dumps(hindlake.ManualClock)) is hindlake.ManualClock
+
+
+def test_the_docs_say_of_every_folder_of_a_room_what_its_package_says() -> None:
+    told = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    inits = [path for room in ROOMS for path in (ROOT / room).rglob("__init__.py") if path.parent != ROOT / room]
+    assert len(inits) > 15
+    for path in inits:
+        first = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").splitlines()[0]
+        assert f"| `{path.parent.relative_to(ROOT).as_posix()}/` | {first.rstrip('.')} |" in told
