@@ -16,6 +16,7 @@ from ..errors import DamagedFile
 from ..files.backups import FOLDERS, Backups, pool_path
 from ..files.lake import Lake, namespace_path
 from ..files.store_files import every_version, generation_folders
+from ..resident.files import copied
 from ..settings import Settings
 from .pieces import Pieces, leaves, strings
 from .purged import Blocked
@@ -69,7 +70,8 @@ def find(
     """Decode everything that may hold the pieces, and name where they are.
 
     Looked at are the files of the namespace and those of no namespace, half-written ones, what waits in the spool of
-    this machine, and every version of every table of all generations but those that are named as waiting to go.
+    this machine, and every version of every table of all generations but those that are named as waiting to go, with
+    the copies that searches map into memory.
     """
     found = Found([], [])
     paths = [path for path in lake.names("") if path.startswith(f"{namespace_path(namespace)}/") or path[:3] != "ns="]
@@ -91,6 +93,8 @@ def find(
             continue
         for table, version, rows in every_version(settings, name):
             _take(found, f"store/{name}/{table}@{version}", rows, pieces, blocked)
+        for copy, rows in copied(f"{settings.home}/store/{name}"):
+            _take(found, f"store/{name}/{copy}", rows, pieces, blocked)
     return found
 
 
@@ -180,7 +184,7 @@ def _whose(path: str, row: dict[str, str], blocked: Blocked) -> tuple[str, bool]
     """The memory or trace that a row is about, and whether it is another than what was purged."""
     parts = path.split("/")
     if parts[0] == "store":
-        kind = parts[2].partition("@")[0]
+        kind = parts[2].partition("@")[0].removesuffix(".resident")
     else:
         kind = parts[1] if path.startswith("ns=") and len(parts) > 2 else ""
     if kind in _MEMORIES and row.get("id"):

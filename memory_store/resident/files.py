@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -17,7 +18,7 @@ from uuid import uuid4
 import msgspec
 
 from ..errors import StoreError
-from ..store.stored import PACKED
+from ..store.stored import PACKED, unpacked
 from .cells import cell_count, centres_of, nearest_cell, sample_of
 from .columns import READ, Coder, save_columns
 from .rows import Meta, lengths_of, matrix_of
@@ -25,6 +26,7 @@ from .rows import Meta, lengths_of, matrix_of
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
     from ..store.lance import Snapshot
 
@@ -80,6 +82,34 @@ def remove_copies(url: str, table: str, before: str = "w") -> None:
             is_dead = path.name.startswith(".") and time.time() - path.stat().st_mtime > _DEAD
             if is_dead or (path.name.startswith("v") and path.name < before):
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def copied(url: str) -> Iterator[tuple[str, pa.Table]]:
+    """All texts of every copy beside the tables of a folder, those of processes that died included: name and rows."""
+    import numpy as np
+    import pyarrow as pa
+
+    for folder in sorted(Path(url).glob("*.resident/*")):
+        try:
+            ends, packed = np.load(folder / "packed_ends.npy"), (folder / "packed").read_bytes()
+        except (OSError, ValueError):
+            continue  # being made, or removed just now
+        starts = [0, *ends.tolist()]
+        rows = list(unpacked((packed[start:end] for start, end in pairwise(starts)), ("id",)))
+        texts = ["\n".join(_texts(row)) for row in rows]
+        yield (
+            f"{folder.parent.name}/{folder.name}",
+            pa.table({"id": pa.array([row["id"] for row in rows], pa.string()), PACKED: texts}),
+        )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts inside a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 async def _fill(snapshot: Snapshot, folder: Path, dim: int, centres: Vectors | None) -> None:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _MANY = 1_000_000
 #: Hidden rows of a filter that are left out after; of more, the table is asked.
 _HIDDEN = 1_000
-_CHOSEN = 32
+#: Filters of one version whose vectors are remembered.
+_CHOSEN = 16
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class Resident:
         """The nearest to a finite vector by cosine; None where the table has to be asked."""
         import numpy as np
 
-        if not covers(filter) or len(filter.not_ids) > _HIDDEN:
+        is_usual = vector.shape == self.parts[0].rows.vectors.shape[1:] and bool(vector.any())
+        if not is_usual or not covers(filter) or len(filter.not_ids) > _HIDDEN:
             return None
         plain = replace(filter, not_ids=()) if filter.not_ids else filter
         wanted = limit + len(filter.not_ids)

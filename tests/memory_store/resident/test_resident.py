@@ -13,7 +13,7 @@ from hindlake.memory_store.recall.asking import Near
 from hindlake.memory_store.recall.conditions import where
 from hindlake.memory_store.recall.predicates import Filter, matches
 from hindlake.memory_store.resident import files, rows
-from hindlake.memory_store.resident.files import folder_of, newest_copy
+from hindlake.memory_store.resident.files import copied, folder_of, newest_copy
 from hindlake.memory_store.resident.following import Resident
 from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import IndexSettings, Settings
@@ -140,6 +140,9 @@ def test_a_copy_is_made_once_and_goes_where_it_may_not_be(settings: Settings) ->
     tables.index()
     first = newest_copy(tables.url, MEMORIES)
     assert first is not None
+    [(name, texts)] = copied(tables.url)
+    assert name == f"memories.resident/{first.name}"
+    assert "note 7 of 1" in texts.column("packed").to_pylist()[texts.column("id").to_pylist().index("m7")]
     tables.index()
     assert newest_copy(tables.url, MEMORIES) == first
     none = own.model_copy(update={"index": own.index.model_copy(update={"resident_mb": 0})})
