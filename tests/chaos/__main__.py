@@ -57,8 +57,13 @@ def told(done: Round) -> str:
         f"wrong {len(verdict.wrong)}, unclean {len(done.unclean)}"
     ]
     for what in (verdict.lost, verdict.doubled, verdict.wrong, done.unclean):
-        said += [f"    {one}" for one in what[:5]]
+        said += [f"    {_short(one)}" for one in what[:5]]
     return "\n".join(said)
+
+
+def _short(text: str) -> str:
+    lines = text.strip().splitlines()
+    return text.strip() if len(lines) < 3 else f"{lines[0][:200]} … {lines[-1][:300]}"
 
 
 def as_row(done: Round) -> dict[str, object]:

@@ -19,7 +19,8 @@ from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.history.log import read_log
 from hindlake.memory_store.settings import Settings
 from servers.faulty import KINDS, Weather, faulty_proxy
-from servers.s3 import ACCESS_KEY, SECRET_KEY
+from servers.moto_s3 import moto_server
+from servers.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, s3_home
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -103,6 +104,24 @@ def test_nothing_is_lost_or_doubled_from_the_recorder_to_a_restored_backup(
     bucket.run("run", "nightly", "--loop")
     verdict = check(restored, ledger, {})
     assert verdict.is_right, verdict
+
+
+def test_the_way_is_the_same_on_the_store_of_another_maker(tmp_path: Path) -> None:
+    warm_up()
+    with moto_server(BUCKET) as endpoint:
+        bucket = Bucket(s3_home(endpoint), Weather(endpoint=endpoint), tmp_path)
+        Lake.open(bucket.settings).check_conditional_writes()
+        agent = bucket.crew.start("agent", actors.agent, bucket.place, 1)
+        while len(read_ledgers(bucket.desk)) < 10:
+            time.sleep(0.1)
+        (bucket.desk / "over").touch()
+        assert not bucket.crew.wait(60, [agent])
+        bucket.run("run", "reflect", "--loop")
+        bucket.run("run", "nightly", "--loop")
+        assert json.loads(bucket.run("search", "Ticket", "--subject", "user-1", "--json"))
+        verdict = check(bucket.settings, read_ledgers(bucket.desk), {})
+    assert verdict.is_right, verdict
+    assert not bucket.failures
 
 
 def test_a_store_that_is_gone_ends_every_command_with_an_error_that_names_it(
