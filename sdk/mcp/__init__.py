@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ...memory_store.errors import MissingExtra
 from ...memory_store.settings import Settings
+from ...memory_store.telemetry import logs, otel
 
 __all__ = ["serve_http", "serve_stdio"]
 
@@ -22,7 +23,7 @@ def serve_stdio(settings: Settings) -> None:
     from .doorstep import Doorstep
 
     doorstep = Doorstep()  # answers the first request while the rest is imported
-    _prepare()
+    _prepare(settings)
     from .callers import stdio_caller
     from .server import MemoryServer
     from .stdio import serve
@@ -38,7 +39,7 @@ def serve_http(settings: Settings, listening: Callable[[str], None]) -> None:
     Raises `SettingsError` without a token or for an address that can't be listened on, and `MissingExtra` without the
     extra `mcp`.
     """
-    _prepare()
+    _prepare(settings)
     from .http import requesting, serve
     from .server import MemoryServer
 
@@ -46,11 +47,15 @@ def serve_http(settings: Settings, listening: Callable[[str], None]) -> None:
     serve(MemoryServer(settings, requesting), settings, listening)
 
 
-def _prepare() -> None:
-    """Log to standard error, and import the protocol without collecting garbage: that takes a quarter off its time."""
+def _prepare(settings: Settings) -> None:
+    """Log to standard error, tell OpenTelemetry if that is asked for, and import the protocol without collecting
+    garbage: that takes a quarter off its time.
+    """
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )
+    logs.start(settings)
+    otel.start(settings)
     gc.disable()
     try:
         import mcp.server.lowlevel  # noqa: F401
