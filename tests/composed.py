@@ -8,6 +8,7 @@ SECRETS says. Users, limits and read-only roots are not applied.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -16,6 +17,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -25,6 +28,8 @@ from typing import Any
 import yaml
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
+#: How often a service that ended is started again while it is waited for.
+RESTARTS = 3
 _SECONDS = {"s": 1.0, "m": 60.0}
 
 
@@ -63,6 +68,21 @@ def free_ports(count: int) -> list[int]:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [one.getsockname()[1] for one in sockets]
+
+
+def ask(url: str, body: Any = None, **headers: str) -> Any:
+    """What an API answers in JSON; asked again while it says that it is busy (503), as Prefect's clients do."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json", **headers})
+    for left in range(20, -1, -1):
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            if error.code != 503 or not left:
+                raise
+        time.sleep(1)
+    raise AssertionError("unreachable")
 
 
 @dataclass
@@ -175,17 +195,19 @@ class Machine:
 
     def _await(self, service: str, condition: str, within: float) -> None:
         until = time.monotonic() + within
-        process = self.running[service]
+        left = RESTARTS
         while time.monotonic() < until:
-            if condition == "service_completed_successfully":
-                if process.poll() is not None:
-                    assert process.returncode == 0, self.told(service)
-                    return
-            else:
-                assert process.poll() is None, self.told(service)
-                if self.is_healthy(service):
-                    return
-            time.sleep(0.5)
+            process = self.running[service]
+            if condition == "service_completed_successfully" and process.poll() == 0:
+                return
+            if process.poll() is not None:  # its policy is to be started again
+                assert left and self.services[service]["restart"] != "no", self.told(service)
+                left -= 1
+                _signal(process, signal.SIGKILL)
+                self.start(service)
+            elif condition == "service_healthy" and self.is_healthy(service):
+                return
+            time.sleep(2)
         raise AssertionError(f"{service} is not there after {within} s: {self.told(service)}")
 
     def healthy(self, service: str, within: float = 120.0) -> None:
@@ -205,6 +227,10 @@ class Machine:
             _signal(process, signal.SIGKILL)
             process.wait()
         self.running.clear()
+        for one in Path("/proc").iterdir():  # what Ray has started lies in sessions of its own
+            with contextlib.suppress(OSError, ValueError):
+                if str(self.folder) in (one / "cmdline").read_text(errors="replace"):
+                    os.kill(int(one.name), signal.SIGKILL)
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -98,7 +98,7 @@ def _run(settings: Settings) -> tuple[ReflectReport, MaintenanceReport]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_bucket_and_a_cluster_give_the_log_of_a_folder(s3: S3Server, tmp_path: Path) -> None:
     told = Settings.load(home=str(tmp_path / "told"), embedder="wordllama")
     log_story(told)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import re
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ import sys
 import tempfile
 import time
 import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from composed import DEPLOY, Machine
+from composed import DEPLOY, Machine, ask
 from mcp_peers import over_http
 
 ROOT = DEPLOY.parent
@@ -68,12 +66,8 @@ def machine() -> Iterator[Machine]:
 
 def _prefect(machine: Machine, path: str, body: Any = None) -> Any:
     user = (machine.folder / "secrets" / "prefect_auth").read_bytes().strip()
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{machine.port('4200')}/api/{path}", None if body is None else json.dumps(body).encode(),
-        {"content-type": "application/json", "authorization": f"Basic {base64.b64encode(user).decode()}"},
-    )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
+    url = f"http://127.0.0.1:{machine.port('4200')}/api/{path}"
+    return ask(url, body, authorization=f"Basic {base64.b64encode(user).decode()}")
 
 
 async def _call(machine: Machine, tool: str, **arguments: Any) -> str:
@@ -85,20 +79,20 @@ async def _call(machine: Machine, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_every_service_comes_up_healthy_and_together_they_keep_a_memory(machine: Machine) -> None:
     assert not machine.is_healthy("store")
-    machine.up(*machine.services, within=300)
+    machine.up(*machine.services, within=600)
     for service in machine.services:
         if service != "flows":
-            machine.healthy(service, within=300)
+            machine.healthy(service, within=600)
 
     asyncio.run(_call(machine, "memory_write", content="The night train leaves at 23:40.", subject="ann"))
     deployed = {one["name"] for one in _prefect(machine, "deployments/filter", {})}
     assert {"hourly", "nightly", "backup", "reindex", "rereflect"} <= deployed
     id = _prefect(machine, "deployments/name/nightly/nightly")["id"]
     run = _prefect(machine, f"deployments/{id}/create_flow_run", {})["id"]
-    until = time.monotonic() + 300
+    until = time.monotonic() + 600
     while (state := _prefect(machine, f"flow_runs/{run}")["state_type"]) in ("SCHEDULED", "PENDING", "RUNNING"):
         assert time.monotonic() < until, machine.told("worker")
         time.sleep(1)
@@ -108,10 +102,7 @@ def test_every_service_comes_up_healthy_and_together_they_keep_a_memory(machine:
     assert "23:40" in asyncio.run(_call(machine, "memory_query", query="when does the train leave", subject="ann"))
 
     # Without the password Prefect says nothing, and without a token MCP does not.
-    for url in (
-        f"http://127.0.0.1:{machine.port('4200')}/api/flows/count",
-        f"http://127.0.0.1:{machine.port('8848')}/mcp",
-    ):
+    for port, path in (("4200", "api/flows/count"), ("8848", "mcp")):
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(urllib.request.Request(url, b"{}", {"content-type": "application/json"}), timeout=60)
+            ask(f"http://127.0.0.1:{machine.port(port)}/{path}", {})
         assert refused.value.code == 401

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from composed import DEPLOY, free_ports
+from composed import DEPLOY, ask, free_ports
 from hindlake.flows.maintenance import NIGHTLY
 from hindlake.flows.pipeline import run_reflect
 from hindlake.memory_store.clock import ManualClock
@@ -43,10 +42,7 @@ class Server:
 
     def ask(self, path: str, body: Any = None) -> Any:
         """What the API answers."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.api}/{path}", data, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+        return ask(f"{self.api}/{path}", body)
 
     def begin(self, deployment: str, **parameters: Any) -> str:
         """Ask for a run of a deployment, and return its id."""
@@ -83,12 +79,12 @@ def _processes() -> Iterator[tuple[int, str, str]]:
                 yield int(one.name), command, (one / "environ").read_text(errors="replace")
 
 
-def until(ask: Callable[[], _Found | None], seconds: float = 240) -> _Found:
+def until(look: Callable[[], _Found | None], seconds: float = 600) -> _Found:
     """The first answer that is one."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with suppress(OSError):  # a server that is not up yet
-            if (found := ask()) is not None:
+            if (found := look()) is not None:
                 return found
         time.sleep(0.3)
     raise AssertionError(f"nothing after {seconds} s")
@@ -111,7 +107,7 @@ def served(folder: Path, home: Path) -> Iterator[Server]:
         "PREFECT_SERVER_UI_ENABLED": "false",
         "PREFECT_SERVER_CONCURRENCY_INITIAL_DEPLOYMENT_LEASE_DURATION": "30",
         "PREFECT_WORKER_WEBSERVER_PORT": str(health),
-        "FLOWS_AT_ONCE": "1",
+        "FLOWS_AT_ONCE": "2",
         "HINDLAKE_HOME": str(home),
         "HINDLAKE_EMBEDDER": "wordllama",
         "HINDLAKE_JOBS_SHARD_TRACES": "1",
@@ -140,7 +136,7 @@ def served(folder: Path, home: Path) -> Iterator[Server]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_scheduled_runs_complete_and_show_what_they_did_and_what_is_killed_is_made_up_for(tmp_path: Path) -> None:
     home, other = tmp_path / "home", tmp_path / "other"
     settings = Settings.load(home=str(home), embedder="wordllama")
