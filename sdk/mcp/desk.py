@@ -6,11 +6,12 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
 from ...memory_store.clock import Clock
-from ...memory_store.errors import UnknownMemory, UsageError
+from ...memory_store.errors import NoGeneration, UnknownMemory, UsageError
 from ...memory_store.files.lake import Lake
 from ...memory_store.settings import Settings
 from .callers import Caller, unknown
@@ -54,6 +55,18 @@ class Opened:
     def lake(self) -> Lake:
         """Its lake."""
         return Lake.open(self.settings)
+
+    def warm(self) -> None:
+        """Load and open what a search needs, so that the first one is quick. Where there is no store, none is made.
+
+        Raises `NoGeneration` for that.
+        """
+        from ...memory_store.store.registry import current
+
+        if not self.settings.is_remote and not Path(self.settings.home).expanduser().exists():
+            raise NoGeneration("there is no store yet")
+        current(self.lake)
+        self.memory.search("", limit=1, log_read=False)
 
     def close(self) -> None:
         """Bring what was logged into the lake."""

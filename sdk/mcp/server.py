@@ -50,6 +50,7 @@ class MemoryServer:
         self._calls, self._writes = Rate(options.calls_per_minute), Rate(options.writes_per_minute)
         self._places = Places()
         self._opened: dict[str, Opened] = {}
+        self._warmed: set[str] = set()
         self._lock = threading.Lock()
         #: The same in the words of the protocol
         self.protocol: Server[Any] = Server(
@@ -72,8 +73,25 @@ class MemoryServer:
             for opened in self._opened.values():
                 opened.close()
 
+    def _warm(self, caller: Caller) -> None:
+        """Make the first search of a caller quick, once a namespace: who lists tools is about to call them."""
+        with self._lock:
+            if caller.namespace in self._warmed:
+                return
+            self._warmed.add(caller.namespace)
+
+        def work() -> None:
+            try:
+                self._desk(caller).opened.warm()
+            except HindlakeError as error:  # the first call will say so, to whom it concerns
+                _log.info("nothing was opened beforehand: %s", error)
+
+        self._workers.begin(work)
+
     async def _list_tools(self, context: _Context, _: Any) -> types.ListToolsResult:
-        can_write = self._caller_of(context).can_write
+        caller = self._caller_of(context)
+        can_write = caller.can_write
+        self._warm(caller)
         shown = [
             types.Tool(
                 name=tool.name,

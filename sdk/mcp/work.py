@@ -30,6 +30,10 @@ class Workers:
         future.add_done_callback(lambda _: self._room.release())
         return await asyncio.wrap_future(future)
 
+    def begin(self, act: Callable[[], None]) -> None:
+        """Do something in a thread, for which no one waits but `close`."""
+        self._pool.submit(act)
+
     def close(self) -> None:
         """Finish what is being worked on, and drop what waits."""
         self._pool.shutdown(wait=True, cancel_futures=True)

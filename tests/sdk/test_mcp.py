@@ -346,23 +346,40 @@ def test_the_end_is_clean_and_garbage_ends_nothing(home: Path, ending: str) -> N
     assert b"Traceback" not in errors
 
 
-def test_tools_are_listed_without_opening_the_memory(home: Path) -> None:
-    """What is slow to import waits for the first call that needs it."""
-    code = (
-        "import sys, anyio\n"
-        "from mcp import Client\n"
-        "from hindlake.memory_store.settings import Settings\n"
-        "from hindlake.sdk.mcp.callers import stdio_caller\n"
-        "from hindlake.sdk.mcp.server import MemoryServer\n"
-        "settings = Settings.load()\n"
-        "async def run():\n"
-        "    async with Client(MemoryServer(settings, lambda _: stdio_caller(settings)).protocol) as client:\n"
-        "        assert (await client.list_tools()).tools and (await client.list_resources()).resources\n"
-        "anyio.run(run)\n"
-        "print([name for name in ('lancedb', 'duckdb', 'pyarrow', 'numpy') if name in sys.modules])\n"
-    )
+LISTING = """
+import sys, anyio
+from mcp import Client
+from hindlake.memory_store.settings import Settings
+from hindlake.sdk.mcp.callers import stdio_caller
+from hindlake.sdk.mcp.server import MemoryServer
+settings = Settings.load()
+server = MemoryServer(settings, lambda _: stdio_caller(settings))
+async def run():
+    async with Client(server.protocol) as client:
+        assert (await client.list_tools()).tools and (await client.list_resources()).resources
+anyio.run(run)
+server.close()
+print([name for name in ("lancedb", "pyarrow", "numpy") if name in sys.modules])
+"""
+
+
+def _loaded_by_listing(home: Path) -> str:
     told = subprocess.run(
-        [sys.executable, "-c", code], env=environment(home), capture_output=True, text=True, check=True
+        [sys.executable, "-c", LISTING], env=environment(home), capture_output=True, text=True, check=True
     )  # fmt: skip
-    assert told.stdout.strip() == "[]"
+    return told.stdout.strip()
+
+
+def test_tools_are_listed_without_opening_the_memory(home: Path) -> None:
+    """What is slow to import waits for the first call that needs it, and nothing is made."""
+    assert _loaded_by_listing(home) == "[]"
     assert not home.exists()
+
+
+@pytest.mark.slow
+def test_who_lists_tools_has_the_store_opened_meanwhile(settings: Settings, home: Path) -> None:
+    """So the first search does not wait for it."""
+    with Memory(settings) as memory:
+        memory.remember("Boats are red")
+        memory.search("boats")
+    assert _loaded_by_listing(home) == "['lancedb', 'pyarrow', 'numpy']"
