@@ -59,9 +59,9 @@ EMBEDDED = 52.7 / 2
 LOG_BYTES, STORE_BYTES = 1_513e6 * 1.048576 / 1e6, 4_363e6 * 1.048576 / 1e6
 #: bench/recall.py --rows 100000: bytes of indexes that a search process keeps of a memory; and what it holds besides.
 INDEX_BYTES, PROCESS_MB = 161e6 / 100_000, 310 - 161
-#: bench/object_store.py: writes, listings and reads of one remember and one search.
+#: bench/object_store.py --rows 10000: writes, listings and reads of one remember and one search.
 REMEMBER = {"put": 1, "list": 1, "get": 1}
-SEARCH = {"put": 0, "list": 4, "get": 19}
+SEARCH = {"put": 0, "list": 4, "get": 112}
 #: Files of the inbox that one file of the log takes in.
 SETTLE_FILES = 256
 
