@@ -33,11 +33,6 @@ html_copy_source = False
 html_theme_options = {"top_of_page_buttons": []}
 html_static_path: list[str] = []
 
-#: Pages that have their place already and are not written yet
-_COMING = {
-    "comparison", "concepts", "deploy", "durability", "integrations", "observability", "operate", "scaling", "security",
-    "tutorial",
-}  # fmt: skip
 _LISTED = re.compile(r"^- \[(.+?)\]\((.+?)\.md\)", re.MULTILINE)
 _MADE = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 
@@ -45,9 +40,6 @@ _MADE = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 def _complete(app: Any, page: str, source: list[str]) -> None:
     """Give the index its trees of pages, and reference pages what the code says."""
     if page == "index":
-        for coming in _COMING:
-            if not (ROOT / "docs" / f"{coming}.md").exists():
-                source[0] = re.sub(rf"^- \[.+?\]\({coming}\.md\).*\n", "", source[0], flags=re.MULTILINE)
         for section in re.findall(r"^## .+?(?=^## |\Z)", source[0], re.MULTILINE | re.DOTALL):
             caption = section.split("\n")[0].removeprefix("## ")
             if entries := "\n".join(f"{title} <{name}>" for title, name in _LISTED.findall(section)):

@@ -5,5 +5,5 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
 
 rm -rf build/docs
-"$python" -m sphinx -q -W --keep-going -n -b html -d build/doctrees docs build/docs < /dev/null
+"$python" -m sphinx -q -E -W --keep-going -n -b html -d build/doctrees docs build/docs < /dev/null
 "$python" tools/docs_check.py build/docs

