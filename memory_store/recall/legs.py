@@ -18,7 +18,7 @@ from ..text.entities import entities_of
 from ..text.names import name_key
 from ..text.terms import identifiers, normal, row_terms, said, terms
 from .asking import Candidate
-from .passage_legs import AROUND, BESIDE, NEAR, SAID, TURNS
+from .passage_legs import AROUND, BESIDE, NEAR, SAID, SEVERAL, TURNS
 from .ranking import Found, Leg, coverage, found_by, shares, text_relevance
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ LEAST_SPAN = 0.02
 #: Weights of the legs of each shelf; those of vector and text of memories come from the settings.
 WEIGHTS: Mapping[str, Mapping[str, float]] = {
     "memories": {"names": 0.1, "whole": 0.3, "entities": 0.0, "related": 0.0, "dates": 0.1, "recency": 0.0},
-    "episodes": {"vector": 0.1, "text": 0.1, SAID: 0.4, TURNS: 0.4, "names": 0.1, "whole": 0.3, "entities": 0.0,
-                 "related": 0.0, "dates": 0.1, "recency": 0.0},
+    "episodes": {"vector": 0.02, "text": 0.02, SAID: 0.2, TURNS: 0.4, SEVERAL: 0.3, "names": 0.1, "whole": 0.3,
+                 "entities": 0.0, "related": 0.0, "dates": 0.1, "recency": 0.0},
     "passages": {"vector": 0.4, BESIDE: 0.05, "text": 0.15, NEAR: 0.2, AROUND: 0.2, "names": 0.1, "whole": 0.3,
                  "entities": 0.0, "related": 0.0, "dates": 0.1, "recency": 0.0},
 }  # fmt: skip

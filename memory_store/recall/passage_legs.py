@@ -2,16 +2,20 @@
 
 What a question asks for is seldom all in one turn: "when?" is answered by the turn after the one that names the
 event. So a turn counts the words of the query that the turns beside it have, each once, weighed by how rare they are
-among the candidates; and an episode counts those of all its turns. Pure functions over what the two queries returned.
+among the candidates; and an episode counts those of all its turns, and how near its turns come. Pure functions over
+what the two queries returned.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from ..text.terms import indexed_terms, query_words
 from .asking import Candidate
@@ -24,8 +28,12 @@ if TYPE_CHECKING:
 NEAR, AROUND, BESIDE = "near", "around", "beside"
 #: Turns to either side whose words count.
 _REACH = {NEAR: 1, AROUND: 2}
-#: Legs of episodes: the words of all turns, the best turn's meaning.
-SAID, TURNS = "said", "turns"
+#: Legs of episodes: the words of all turns, the meaning of the nearest turn, and of the nearest few together.
+SAID, TURNS, SEVERAL = "said", "turns", "several"
+#: How many turns are a few: one may be near by chance, an episode that is about the matter has more.
+_FEW = 3
+#: How soon saying a word again adds little (BM25's k₁, Robertson & Zaragoza 2009).
+_SATURATION = 1.2
 
 
 @dataclass(frozen=True)
@@ -49,10 +57,7 @@ def pool_of(query: str, candidates: Sequence[Candidate], cosines: Mapping[str, f
         unique.setdefault(candidate.id, candidate)
     wanted = indexed_terms(query_words(query))
     matched = {id: frozenset(wanted & indexed_terms(candidate.row["words"])) for id, candidate in unique.items()}
-    count = len(unique)
-    have = {term: sum(term in some for some in matched.values()) for term in wanted}
-    rarity = {term: math.log(1 + (count - n + 0.5) / (n + 0.5)) if n else 0.0 for term, n in have.items()}
-    return Pool(query, unique, cosines, matched, rarity)
+    return Pool(query, unique, cosines, matched, _rarity(wanted, matched.values()))
 
 
 def neighbour_legs(pool: Pool, unrelated: float, least: float, weight: Callable[[str], float]) -> list[Leg]:
@@ -84,23 +89,46 @@ def neighbour_legs(pool: Pool, unrelated: float, least: float, weight: Callable[
 
 
 def episode_legs(pool: Pool, curve: Curve, least: float, weight: Callable[[str], float]) -> list[Leg]:
-    """What the turns say of their episodes, by the id of the episode."""
-    said: dict[str, set[str]] = defaultdict(set)
-    nearest: dict[str, float] = {}
+    """What the turns say of their episodes, by the id of the episode.
+
+    Words count by BM25 over the turns that were found, each episode a text; how long it is besides is not known, so
+    length takes nothing off (b = 0).
+    """
+    said: dict[str, Counter[str]] = defaultdict(Counter)
+    cosines: dict[str, list[float]] = defaultdict(list)
     for id, candidate in pool.candidates.items():
         episode = candidate.row["episode"]
-        said[episode] |= pool.matched[id]
+        said[episode].update(pool.matched[id])
         if id in pool.cosines:
-            nearest[episode] = max(nearest.get(episode, -1.0), pool.cosines[id])
+            cosines[episode].append(pool.cosines[id])
     wanted = set(pool.rarity)
+    rarity = _rarity(wanted, said.values())
+    scores = {id: sum(rarity[term] * _saturated(count) for term, count in some.items()) for id, some in said.items()}
     words = [
-        Found(found.id, found.raw, found.share, coverage(wanted, said[found.id]) / 2)
-        for found in found_by({id: sum(pool.rarity[term] for term in some) for id, some in said.items()})
+        Found(found.id, found.raw, found.share, coverage(wanted, set(said[found.id])) / 2) for found in found_by(scores)
     ]
-    ids = sorted(nearest, key=lambda id: (-nearest[id], id))
-    raws = [nearest[id] for id in ids]
-    turns = [
-        Found(id, raw, share, float(relevance))
-        for id, raw, share, relevance in zip(ids, raws, shares(raws, curve.unrelated, least), curve(raws), strict=True)
+    nearest = {id: max(some) for id, some in cosines.items()}
+    few = {id: fmean(sorted(some, reverse=True)[:_FEW]) for id, some in cosines.items()}
+    return [
+        Leg(SAID, weight(SAID), words),
+        Leg(TURNS, weight(TURNS), _by_meaning(nearest, curve, least)),
+        # What the nearest turn says of the relevance is said; this only orders.
+        Leg(SEVERAL, weight(SEVERAL), [structs.replace(one, relevance=0.0) for one in _by_meaning(few, curve, least)]),
     ]
-    return [Leg(SAID, weight(SAID), words), Leg(TURNS, weight(TURNS), turns)]
+
+
+def _rarity(wanted: Iterable[str], texts: Collection[Collection[str]]) -> dict[str, float]:
+    """How much each term tells: BM25's inverse document frequency among texts; 0 of one that none has."""
+    have = {term: sum(term in text for text in texts) for term in wanted}
+    return {term: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) if n else 0.0 for term, n in have.items()}
+
+
+def _saturated(count: int) -> float:
+    return count * (_SATURATION + 1) / (count + _SATURATION)
+
+
+def _by_meaning(raws: Mapping[str, float], curve: Curve, least: float) -> list[Found]:
+    ids = sorted(raws, key=lambda id: (-raws[id], id))
+    values = [raws[id] for id in ids]
+    parts = zip(ids, values, shares(values, curve.unrelated, least), curve(values), strict=True)
+    return [Found(id, raw, share, float(relevance)) for id, raw, share, relevance in parts]

@@ -18,7 +18,7 @@ _ROWS: Mapping[str, Mapping[str, Any]] = {
     "without text": {"weights": {"text": 0.0}},
     "without vector": {"weights": {"vector": 0.0}},
     "without neighbours": {"weights": dict.fromkeys(_NEIGHBOURS, 0.0)},
-    "without turns": {"weights": {"turns": 0.0, "said": 0.0}},
+    "without turns": {"weights": {"turns": 0.0, "several": 0.0, "said": 0.0}},
     "with recency .05": {"weights": {"recency": 0.05}},
     "with entities .05": {"weights": {"entities": 0.05}},
     "text and vector alone": {"weights": dict.fromkeys(set(LEGS) - {"text", "vector"}, 0.0)},
