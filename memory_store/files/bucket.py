@@ -130,6 +130,7 @@ class Bucket:
 
 class _Ranges(io.RawIOBase):
     def __init__(self, store: S3Store, path: str) -> None:
+        self._path = path
         self._reader = obstore.open_reader(store, path)
 
     def readable(self) -> bool:
@@ -145,4 +146,9 @@ class _Ranges(io.RawIOBase):
         return self._reader.tell()
 
     def read(self, size: int = -1) -> bytes:
-        return bytes(self._reader.read(None if size < 0 else size))
+        try:
+            return bytes(self._reader.read(None if size < 0 else size))
+        except FileNotFoundError:
+            raise
+        except (BaseError, OSError) as error:  # whoever parses the file would take it for a damaged one
+            raise LakeError(f"can't read {self._path}, which the store broke off: {error}") from error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
+import pyarrow as pa
 import pytest
 
-from hindlake.memory_store.errors import LakeError, UnsafeStore
+from hindlake.memory_store.errors import DamagedFile, LakeError, UnsafeStore
 from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from servers.faulty import KINDS, Weather, faulty_proxy
@@ -47,6 +50,20 @@ def test_a_store_that_is_down_is_an_error_that_names_the_place(s3_settings: Sett
         weather.rates = {"slow_down": 1.0}
         with pytest.raises(LakeError, match=r"can't write ns=default/inbox/b in s3://.*503"):
             lake.put("ns=default/inbox/b", b"b")
+
+
+def test_a_big_file_whose_reading_breaks_off_is_an_error_of_the_lake_and_not_a_damaged_file(
+    s3_settings: Settings,
+) -> None:
+    path = "ns=default/traces/day=2026-03-01/big.parquet"
+    Lake.open(s3_settings).put_table(path, pa.table({"text": [os.urandom(100).hex() for _ in range(20_000)]}))
+    with faulty_proxy(s3_settings.s3.endpoint) as weather:
+        lake = lake_at(s3_settings, weather)
+        assert lake.read_table(path, ["text"]).num_rows == 20_000
+        weather.rates, weather.methods = {"slow_down": 1.0}, frozenset({"GET"})
+        with pytest.raises(LakeError, match="which the store broke off") as raised:
+            lake.read_table(path, ["text"])
+    assert not isinstance(raised.value, DamagedFile)
 
 
 def test_a_store_that_ignores_conditional_writes_is_refused_before_anything_is_claimed(s3_settings: Settings) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 
-@contextmanager
+@contextlib.contextmanager
 def moto_server(bucket: str) -> Iterator[str]:
     """Its address, as long as the block lasts; it has one bucket."""
     server = subprocess.Popen(
@@ -33,7 +33,8 @@ def _serve() -> None:
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
+    with contextlib.redirect_stdout(sys.stderr):  # it speaks of itself
+        server.start()
     host, port = server.get_host_and_port()
     print(f"http://{host}:{port}", flush=True)
     sys.stdin.read()
