@@ -17,11 +17,11 @@ from composed import DEPLOY, image_environment, interpolate, load
 
 SERVICES: dict[str, dict[str, Any]] = load()["services"]
 #: Those that do their work and end.
-ONE_SHOT = {"flows"}
+ONE_SHOT = {"bucket", "flows"}
 
 
 def test_everything_that_belongs_to_the_system_is_a_service() -> None:
-    assert set(SERVICES) == {"store", "prefect", "flows", "worker", "ray-head", "ray-worker", "mcp"}
+    assert set(SERVICES) == {"store", "bucket", "prefect", "flows", "worker", "ray-head", "ray-worker", "mcp"}
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
