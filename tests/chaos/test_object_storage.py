@@ -134,7 +134,7 @@ def test_a_store_that_is_gone_ends_every_command_with_an_error_that_names_it(
         bucket.run("run", "nightly", "--loop")
         weather.rates = {"reset_before": 1.0}
         for arguments in (
-            ("remember", "The budget is 8000."), ("search", "budget"), ("run", "nightly", "--loop"), ("rebuild",),
+            ("remember", "The budget is 8000."), ("search", "budget"), ("run", "reflect", "--loop"), ("rebuild",),
         ):  # fmt: skip
             bucket.once(*arguments)
         assert len(bucket.failures) == 4
