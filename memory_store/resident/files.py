@@ -18,6 +18,7 @@ from uuid import uuid4
 import msgspec
 
 from ..errors import StoreError
+from ..recall.predicates import Predicate, addresses_from
 from ..store.stored import PACKED, unpacked
 from .cells import cell_count, centres_of, nearest_cell, sample_of
 from .columns import READ, Coder, save_columns
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 #: Rows that are read at once.
-_BATCH = 2_048
+_BATCH = 8_192
+#: The same where only addresses are wanted.
+_MANY = 1_000_000
 #: Tables of fewer numbers in vectors have one cell: all are compared.
 _ONE_CELL = 8_000_000
 #: Seconds after which a folder that is not finished was left by a process that died.
@@ -112,13 +115,26 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
+async def addresses_of(snapshot: Snapshot, condition: Predicate) -> npt.NDArray[np.uint64]:
+    """Addresses of the rows of a version that pass a predicate, in order."""
+    import numpy as np
+
+    query = snapshot.table.query().where(condition).select([]).with_row_id()
+    batches = [batch async for batch in await query.to_batches(max_batch_length=_MANY)]
+    parts = [batch.column("_rowid").to_numpy() for batch in batches]
+    return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.uint64)
+
+
 async def _fill(snapshot: Snapshot, folder: Path, dim: int, centres: Vectors | None) -> None:
     import numpy as np
 
     coder, addresses, ends, has = Coder(), [], [], []
-    query = snapshot.table.query().select([*READ, PACKED, "vector"]).with_row_id()
+    every = await addresses_of(snapshot, addresses_from(0))
     with open(folder / "packed", "wb") as packed, open(folder / "unsorted", "wb") as unsorted:
-        async for batch in await query.to_batches(max_batch_length=_BATCH):
+        # A scan would read far ahead, and hold some gigabytes of what it has read.
+        for at in range(0, len(every), _BATCH):
+            some = snapshot.table.take_row_ids(every[at : at + _BATCH].tolist())
+            batch = (await some.select([*READ, PACKED, "vector"]).with_row_id().to_arrow()).combine_chunks()
             coder.add(batch)
             addresses.append(batch.column("_rowid").to_numpy())
             pieces = batch.column(PACKED).to_pylist()

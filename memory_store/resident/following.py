@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..recall.predicates import Filter, Predicate, addresses_below, addresses_from
+from ..recall.predicates import Filter, addresses_below, addresses_from
 from ..store.stored import PACKED
 from .columns import READ, covers
-from .files import FORMAT, newest_copy
+from .files import FORMAT, addresses_of, newest_copy
 from .rows import Chosen, Found, Rows, load_rows, meta_of, rows_of
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Mask = npt.NDArray[np.bool_]
 
-#: Rows that are read at once where only addresses are wanted.
-_MANY = 1_000_000
 #: Hidden rows of a filter that are left out after; of more, the table is asked.
 _HIDDEN = 1_000
 #: Filters of one version whose vectors are remembered.
@@ -153,7 +151,7 @@ class Follower:
             return None
         self._base = base
         after = addresses_from(_next(base.rows))
-        ids = await _addresses(snapshot, after)
+        ids = await addresses_of(snapshot, after)
         if len(ids) > self._most:
             return None
         if not len(ids):
@@ -184,7 +182,7 @@ class Follower:
         below = addresses_below(_next(base.rows))
         if await snapshot.table.count_rows(below) == np.count_nonzero(base.live):
             return base
-        ids = await _addresses(snapshot, below)
+        ids = await addresses_of(snapshot, below)
         live = np.isin(known, ids, assume_unique=True)
         return Part(base.rows, live) if np.count_nonzero(live) == len(ids) else None
 
@@ -207,12 +205,3 @@ class Follower:
 def _next(rows: Rows) -> int:
     """The first address of a fragment that no copied row lies in."""
     return ((int(rows.ordered[-1]) >> 32) + 1) << 32 if len(rows.addresses) else 0
-
-
-async def _addresses(snapshot: Snapshot, condition: Predicate) -> npt.NDArray[np.uint64]:
-    import numpy as np
-
-    query = snapshot.table.query().where(condition).select([]).with_row_id()
-    batches = [batch async for batch in await query.to_batches(max_batch_length=_MANY)]
-    parts = [batch.column("_rowid").to_numpy() for batch in batches]
-    return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.uint64)

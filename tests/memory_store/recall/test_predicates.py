@@ -230,6 +230,6 @@ def test_the_store_filters_in_three_files_and_by_predicates_alone() -> None:
     room = Path(__file__).parents[3] / "memory_store"
     sources = {path.relative_to(room).as_posix(): path.read_text(encoding="utf-8") for path in room.rglob("*.py")}
     used = {(name, what) for name, source in sources.items() for what in re.findall(r"\.where\(([^)]*)\)", source)}
-    files = ("store/tables.py", "recall/asking.py", "resident/following.py")
+    files = ("store/tables.py", "recall/asking.py", "resident/files.py")
     assert used == {(name, "condition") for name in files}
     assert [name for name, source in sources.items() if "Predicate(" in source] == ["recall/predicates.py"]
