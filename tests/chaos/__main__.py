@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -31,6 +32,7 @@ def main() -> int:
     chosen = parser.parse_args()
     for name in [name for name in os.environ if name.startswith(("HINDLAKE_", "AWS_"))]:
         del os.environ[name]
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # processes and disks are cleared away then too
     can_fill = not can_mount()
     found = 0
     with s3_server() as s3, tempfile.TemporaryDirectory(prefix="hindlake-chaos-") as folder:
