@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.bool_]
 
 #: Numbers of vectors that one leg looks at, if they lie together: some milliseconds.
-_NUMBERS = 8_000_000
+_NUMBERS = 5_000_000
 #: What a vector that lies alone costs, beside one among others that are looked at.
 _ALONE = 3
 #: Vectors that are brought together at once.
