@@ -26,7 +26,7 @@ class LanceHybrid:
     def __init__(self, built: store.Built) -> None:
         import lancedb
 
-        from hindlake.memory_store.files.lake import s3_options
+        from hindlake.memory_store.files.s3 import s3_options
         from hindlake.memory_store.store.generations import store_url
 
         url = store_url(built.settings, store.GENERATION)

@@ -26,7 +26,8 @@ from ..errors import DamagedFile, LakeError, UsageError
 from ..ids import derive_id, sortable_id
 from ..settings import S3Settings, Settings
 from .folder import Folder
-from .lake import Entry, Lake, s3_options
+from .lake import Entry, Lake
+from .s3 import s3_options
 
 #: Told what is done, and of how much.
 Progress = Callable[[int, int], None]

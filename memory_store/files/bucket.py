@@ -10,13 +10,17 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PermissionDeniedError
 from obstore.store import S3Store
 
 from ..errors import LakeError, UnsafeStore
+from .tries import tried
+
+if TYPE_CHECKING:
+    from obstore import ReadableFile
 
 _is_used = False
 _is_forked = False
@@ -43,41 +47,42 @@ class Bucket:
     """
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
-        """`options` as `lake.s3_options` has them."""
+        """`options` as `s3_options` has them. Nothing is tried again here: `tried` is the one layer that does."""
         config = dict(options)
         allow_http = bool(config.pop("allow_http", ""))
-        self._store = S3Store.from_url(url, config=cast(Any, config), client_options={"allow_http": allow_http})
-        self._url = url
+        self._store = S3Store.from_url(
+            url, config=cast(Any, config), client_options={"allow_http": allow_http}, retry_config={"max_retries": 0}
+        )
+        self.url = url
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file, whole, in place of what may be there."""
-        with self._ready() as store:
+        with self.ready() as store:
             obstore.put(store, path, data)
 
     def create(self, path: str, data: bytes) -> None:
         """Write a file, whole. Raises `FileExistsError` if the name is taken."""
-        with self._ready() as store:
+        with self.ready() as store:
             obstore.put(store, path, data, mode="create")
 
     def get(self, path: str) -> bytes:
         """The bytes of a file. Raises `FileNotFoundError`."""
-        with self._ready() as store:
+        with self.ready() as store:
             return bytes(obstore.get(store, path).bytes())
 
     def size(self, path: str) -> int:
         """Bytes of a file. Raises `FileNotFoundError`."""
-        with self._ready() as store:
+        with self.ready() as store:
             return obstore.head(store, path)["size"]
 
     def open(self, path: str) -> BinaryIO:
         """A file that fetches only the bytes that are asked for. Raises `FileNotFoundError`."""
-        with self._ready() as store:
-            return cast(BinaryIO, _Ranges(store, path))
+        return cast(BinaryIO, _Ranges(self, path))
 
     def names(self, prefix: str, after: str) -> list[str]:
         """Paths below a folder that come after a name, in no order."""
         found: list[str] = []
-        with self._ready() as store:
+        with self.ready() as store:
             for chunk in obstore.list(store, prefix=prefix, offset=after or None):
                 found.extend(entry["path"] for entry in chunk)
         return found
@@ -85,7 +90,7 @@ class Bucket:
     def entries(self, prefix: str) -> list[tuple[str, int, float, str]]:
         """Path, bytes, time of change (Unix seconds) and ETag of each file below a folder, in no order."""
         found: list[tuple[str, int, float, str]] = []
-        with self._ready() as store:
+        with self.ready() as store:
             for chunk in obstore.list(store, prefix=prefix):
                 found.extend(
                     (entry["path"], entry["size"], entry["last_modified"].timestamp(), entry["e_tag"] or "")
@@ -95,24 +100,24 @@ class Bucket:
 
     def folders(self, prefix: str) -> list[str]:
         """Paths of the folders directly below a folder, in no order."""
-        with self._ready() as store:
+        with self.ready() as store:
             return [str(path) for path in obstore.list_with_delimiter(store, prefix=prefix or None)["common_prefixes"]]
 
     def delete(self, path: str) -> None:
         """Remove a file."""
-        with self._ready() as store:
+        with self.ready() as store:
             obstore.delete(store, path)
 
     def sync(self, paths: list[str]) -> None:
         """Nothing: what a bucket has acknowledged is durable."""
 
     @contextmanager
-    def _ready(self) -> Iterator[S3Store]:
+    def ready(self) -> Iterator[S3Store]:
         """The client, with its errors in words that a folder has too."""
         global _is_used
         if _is_forked:
             raise LakeError(
-                f"{self._url} can't be used here: this process was forked from one that used it. Start processes with "
+                f"{self.url} can't be used here: this process was forked from one that used it. Start processes with "
                 "spawn (multiprocessing.set_start_method('spawn')), or fork before the first use"
             )
         _is_used = True
@@ -123,15 +128,19 @@ class Bucket:
         except PermissionDeniedError as error:
             raise PermissionError(str(error)) from error
         except NotSupportedError as error:
-            raise UnsafeStore(f"{self._url} does not support conditional writes: {error}") from error
+            raise UnsafeStore(f"{self.url} does not support conditional writes: {error}") from error
         except BaseError as error:
             raise ConnectionError(str(error)) from error
 
 
 class _Ranges(io.RawIOBase):
-    def __init__(self, store: S3Store, path: str) -> None:
-        self._path = path
-        self._reader = obstore.open_reader(store, path)
+    """A file that is read piece by piece; a piece that the store broke off is asked for again."""
+
+    def __init__(self, bucket: Bucket, path: str) -> None:
+        self._bucket, self._path = bucket, path
+        self._at = 0
+        self._reader: ReadableFile | None = None
+        self._open()
 
     def readable(self) -> bool:
         return True
@@ -140,15 +149,32 @@ class _Ranges(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return self._reader.seek(offset, whence)
+        self._at = tried(lambda: self._open().seek(offset, whence), f"read {self._path}", self._bucket.url)
+        return self._at
 
     def tell(self) -> int:
-        return self._reader.tell()
+        return self._at
 
     def read(self, size: int = -1) -> bytes:
+        # Whoever parses the file would take an error of the store for a damaged file: this one is a `LakeError`.
+        data = tried(lambda: self._read(size), f"read {self._path}", self._bucket.url)
+        self._at += len(data)
+        return data
+
+    def _read(self, size: int) -> bytes:
+        reader = self._open()
         try:
-            return bytes(self._reader.read(None if size < 0 else size))
-        except FileNotFoundError:
+            with self._bucket.ready():
+                return bytes(reader.read(None if size < 0 else size))
+        except (FileNotFoundError, PermissionError):
             raise
-        except (BaseError, OSError) as error:  # whoever parses the file would take it for a damaged one
-            raise LakeError(f"can't read {self._path}, which the store broke off: {error}") from error
+        except OSError as error:  # what a stream that breaks off raises
+            self._reader = None  # how far it got is not known
+            raise ConnectionError(str(error)) from error
+
+    def _open(self) -> ReadableFile:
+        if self._reader is None:
+            with self._bucket.ready() as store:
+                self._reader = obstore.open_reader(store, self._path)
+                self._reader.seek(self._at)
+        return self._reader

@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
@@ -49,6 +49,7 @@ from ..settings import Settings, check_namespace
 from .folder import Folder
 from .lake_format import MARKER, LakeFormat, check_format, new_format, read_format
 from .row_groups import row_groups
+from .tries import tried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,8 +60,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Failures that another try may cure are tried again this often, waiting longer each time.
-_TRIES = 6
 #: Files read at once.
 _READERS = 8
 #: A file up to this size is fetched whole, even when only some columns are wanted.
@@ -351,21 +350,7 @@ class Lake:
         return self._try(act, what)
 
     def _try(self, act: Callable[[], _T], what: str) -> _T:
-        for attempt in range(_TRIES):
-            try:
-                return act()
-            except (FileNotFoundError, FileExistsError):
-                raise
-            except PermissionError as error:
-                raise LakeError(f"not allowed to {what} in {self.url}: check permissions and credentials") from error
-            except (TimeoutError, ConnectionError) as error:
-                if attempt == _TRIES - 1:
-                    reason = str(error).split("\n", 1)[0]
-                    raise LakeError(f"can't {what} in {self.url}, tried {_TRIES} times: {reason}") from error
-                time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
-            except OSError as error:
-                raise LakeError(f"can't {what} in {self.url}: {error}") from error
-        raise AssertionError("unreachable")
+        return tried(act, what, self.url)
 
 
 def _unsafe(url: str) -> str:
@@ -378,22 +363,10 @@ def _unsafe(url: str) -> str:
 def _store_at(url: str, settings: Settings) -> Folder | Bucket:
     if settings.is_remote:
         from .bucket import Bucket
+        from .s3 import s3_options
 
         return Bucket(url, s3_options(settings))
     try:
         return Folder(Path(url))
     except OSError as error:
         raise LakeError(f"{url} can't be made ({error}): set HINDLAKE_HOME to a folder you can write") from error
-
-
-def s3_options(settings: Settings) -> dict[str, Any]:
-    """Options of an S3 client, as obstore and LanceDB both name them; what is empty comes from AWS_* variables."""
-    s3 = settings.s3
-    options = {
-        "aws_endpoint": s3.endpoint,
-        "aws_region": s3.region,
-        "aws_access_key_id": s3.access_key_id,
-        "aws_secret_access_key": s3.secret_access_key.get_secret_value(),
-        "allow_http": "true" if s3.endpoint.startswith("http://") else "",
-    }
-    return {name: value for name, value in options.items() if value}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import StoreError
 from ..settings import Settings
-from .lake import Lake, s3_options
+from .lake import Lake
+from .s3 import s3_options
 
 if TYPE_CHECKING:
     import pyarrow as pa

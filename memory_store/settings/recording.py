@@ -20,6 +20,8 @@ class S3Settings(Section):
     access_key_id: str = ""
     #: Secret key
     secret_access_key: SecretStr = SecretStr("")
+    #: Session token, where the keys are temporary ones
+    session_token: SecretStr = SecretStr("")
 
 
 class RecorderSettings(Section):

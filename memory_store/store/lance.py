@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import MissingExtra, NoGeneration, StoreError
-from ..files.lake import s3_options
+from ..files.s3 import s3_options
 from ..recall.predicates import Filter, Predicate, predicate
 from ..resident.following import Follower, Resident
 from ..settings import Settings

@@ -12,7 +12,8 @@ from hindlake.flows.maintenance import run_steps
 from hindlake.jobs.collect import collect
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.files.bucket import Bucket
-from hindlake.memory_store.files.lake import Lake, s3_options
+from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.files.s3 import s3_options
 from hindlake.memory_store.settings import Settings
 from hindlake.sdk.memory import Memory
 from hindlake.sdk.recorder import Recorder

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hindlake.memory_store.errors import DamagedFile, LakeError, UnsafeStore
+from hindlake.memory_store.files import tries
 from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.settings import Settings
 from servers.faulty import KINDS, Weather, faulty_proxy
@@ -42,26 +43,36 @@ def test_a_lake_works_through_every_fault_and_is_told_the_truth(s3_settings: Set
     assert {path: Lake.open(s3_settings).get(path) for path in written} == written
 
 
-@pytest.mark.slow
-def test_a_store_that_is_down_is_an_error_that_names_the_place(s3_settings: Settings) -> None:
+def test_a_store_that_is_down_is_an_error_that_names_the_place_after_one_layer_of_tries(
+    s3_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tries, "TRIES", 3)
     with faulty_proxy(s3_settings.s3.endpoint) as weather:
         lake = lake_at(s3_settings, weather)
         lake.put("ns=default/inbox/a", b"a")
         weather.rates = {"slow_down": 1.0}
+        before = weather.requests
         with pytest.raises(LakeError, match=r"can't write ns=default/inbox/b in s3://.*503"):
             lake.put("ns=default/inbox/b", b"b")
+        assert weather.requests - before == 3
 
 
-def test_a_big_file_whose_reading_breaks_off_is_an_error_of_the_lake_and_not_a_damaged_file(
-    s3_settings: Settings,
+def test_a_big_file_whose_reading_breaks_off_is_read_on_and_else_an_error_of_the_lake_and_no_damaged_file(
+    s3_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = "ns=default/traces/day=2026-03-01/big.parquet"
     Lake.open(s3_settings).put_table(path, pa.table({"text": [os.urandom(100).hex() for _ in range(20_000)]}))
     with faulty_proxy(s3_settings.s3.endpoint) as weather:
         lake = lake_at(s3_settings, weather)
-        assert lake.read_table(path, ["text"]).num_rows == 20_000
-        weather.rates, weather.methods = {"slow_down": 1.0}, frozenset({"GET"})
-        with pytest.raises(LakeError, match="which the store broke off") as raised:
+        whole = lake.read_table(path, ["text"])
+        assert whole.num_rows == 20_000
+        weather.rates, weather.methods = {"slow_down": 0.1, "truncated": 0.1, "reset_before": 0.1}, frozenset({"GET"})
+        for _ in range(6):
+            assert lake.read_table(path, ["text"]).equals(whole)
+        assert weather.met.total() > 1
+        monkeypatch.setattr(tries, "TRIES", 2)
+        weather.rates = {"slow_down": 1.0}
+        with pytest.raises(LakeError, match=r"can't read .*big.parquet in s3://.*tried 2 times") as raised:
             lake.read_table(path, ["text"])
     assert not isinstance(raised.value, DamagedFile)
 

@@ -13,8 +13,10 @@ import pytest
 
 from hindlake.memory_store.errors import LakeError, SettingsError, UnsafeStore
 from hindlake.memory_store.files import lake as lake_module
+from hindlake.memory_store.files import tries
 from hindlake.memory_store.files.lake import Lake, namespace_path, parquet_bytes
 from hindlake.memory_store.settings import Settings
+from hindlake.sdk.memory import Memory
 from servers.lossy import lossy_proxy
 from servers.s3 import S3Server, s3_home
 
@@ -131,11 +133,19 @@ def test_a_half_written_file_of_a_killed_writer_is_not_listed(lake: Lake) -> Non
 
 
 def test_a_server_that_is_gone_is_named_after_some_tries(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lake_module, "_TRIES", 1)
+    monkeypatch.setattr(tries, "TRIES", 1)
     with lossy_proxy(s3.endpoint, reply_rate=1.0) as losses:
         settings = s3_home(losses.endpoint)
     with pytest.raises(LakeError, match="can't read x in s3://"):
         Lake.open(settings).get("x")
+
+
+def test_a_variable_named_token_is_no_session_token(s3_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "of something else")  # LanceDB takes it for one
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of another account")
+    with Memory(s3_settings) as memory:
+        memory.remember("The night train leaves at 23:40.", kind="fact")
+        assert [hit.text for hit in memory.search("night train")] == ["The night train leaves at 23:40."]
 
 
 def test_wrong_credentials_are_said_so(s3_settings: Settings) -> None:
