@@ -14,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("flows", "jobs", "memory_store", "sdk")
+#: Extras that bring a framework to be wrapped.
+FRAMEWORKS = {"langgraph", "openai", "openai-agents"}
 
 
 def _files() -> list[str]:
@@ -98,7 +100,8 @@ def test_the_metadata_names_extras_licence_and_command(wheel: Path) -> None:
         assert f"{folder}/licenses/LICENSE" in archive.namelist()
     assert metadata["Name"] == "hindlake"
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert set(metadata.get_all("Provides-Extra") or ()) == {"all", "flows", "jobs", "mcp", "otel", "recall"}
+    extras = {"all", "flows", "jobs", "mcp", "otel", "recall"}
+    assert set(metadata.get_all("Provides-Extra") or ()) == extras | FRAMEWORKS
     assert "hindlake = hindlake.cli:main" in commands
 
 
@@ -145,10 +148,12 @@ def test_the_wheel_works_where_nothing_else_of_the_tree_is(wheel: Path, tmp_path
     assert run.stdout.startswith(str(tmp_path))
 
 
-def test_the_all_extra_names_every_other() -> None:
+def test_the_all_extra_names_every_other_that_wraps_no_framework() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    assert extras["all"] == [f"hindlake[{','.join(name for name in extras if name != 'all')}]"]
+    own = [name for name in extras if name not in {"all", *FRAMEWORKS}]
+    assert extras["all"] == [f"hindlake[{','.join(own)}]"]
+    assert set(extras) > FRAMEWORKS
 
 
 @pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
