@@ -255,10 +255,9 @@ class Task:
 
     def _leave(self, error: BaseException | None) -> None:
         self._recorder.leave(self._token)
-        if self._has_outcome:
-            return
-        # A cancelled task or a process that is told to end did not fail at its work.
-        self.outcome("failure" if isinstance(error, Exception) else "unknown", "" if error is None else as_text(error))
+        if not self._has_outcome:  # one that is cancelled, or whose process is told to end, did not fail at its work
+            told = "" if error is None else as_text(error)
+            self.outcome("failure" if isinstance(error, Exception) else "unknown", told)
 
     def _finish(self) -> None:
         """Write the episode, readable by any process from now on, and wait for the lake if that was asked."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import zipfile
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 
 from composed import DEPLOY, Machine, ask
+from mcp_peers import over_http
 
 ROOT = DEPLOY.parent
 
@@ -67,17 +70,36 @@ def _prefect(machine: Machine, path: str, body: Any = None) -> Any:
     return ask(url, body, authorization=f"Basic {base64.b64encode(user).decode()}")
 
 
+async def _call(machine: Machine, tool: str, **arguments: Any) -> str:
+    """What a tool of the MCP service answers."""
+    async with over_http(f"http://127.0.0.1:{machine.port('8848')}/mcp", machine.more["TOKEN"]) as client:
+        result = await client.call_tool(tool, arguments)
+        assert not result.is_error, result.content
+        return "\n".join(part.text for part in result.content if part.type == "text")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_every_service_comes_up_healthy_in_order_and_lets_nobody_in_without_a_secret(machine: Machine) -> None:
+def test_every_service_comes_up_healthy_and_together_they_keep_a_memory(machine: Machine) -> None:
     assert not machine.is_healthy("store")
     machine.up(*machine.services, within=600)
     for service in machine.services:
         if "healthcheck" in machine.services[service]:
             machine.healthy(service, within=600)
 
+    asyncio.run(_call(machine, "memory_write", content="The night train leaves at 23:40.", subject="ann"))
     deployed = {one["name"] for one in _prefect(machine, "deployments/filter", {})}
     assert {"hourly", "nightly", "backup", "reindex", "rereflect"} <= deployed
+    id = _prefect(machine, "deployments/name/nightly/nightly")["id"]
+    run = _prefect(machine, f"deployments/{id}/create_flow_run", {})["id"]
+    until = time.monotonic() + 600
+    while (state := _prefect(machine, f"flow_runs/{run}")["state_type"]) in ("SCHEDULED", "PENDING", "RUNNING"):
+        assert time.monotonic() < until, machine.told("worker")
+        time.sleep(1)
+    assert state == "COMPLETED", machine.told("worker")
+    shown = _prefect(machine, "artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
+    assert "1 activated" in next(one["data"] for one in shown if one["key"] == "nightly-result")
+    assert "23:40" in asyncio.run(_call(machine, "memory_query", query="when does the train leave", subject="ann"))
 
     # Without the password Prefect says nothing, and without a token MCP does not.
     for port, path in (("4200", "api/flows/count"), ("8848", "mcp")):
