@@ -80,12 +80,15 @@ class Proposer:
         """Decide on candidates and pending memories, and put the decisions into the log.
 
         `plain` are acts that need no comparing (episodes, refusals), one row each. Of the counts, candidates =
-        added + merged + superseded + known, and pending = activated + pending_merged + pending_superseded.
+        added + merged + superseded + known, and pending = activated + pending_merged + pending_superseded. Those of
+        `pending` that are so no more, since someone changed them after they were read, are left out and not counted.
         """
         self.catch_up()
+        still = {row["id"] for row in self.pending()} if pending else set()
+        waiting = [row for row in pending if row["id"] in still]
         outcome = Outcome()
         todo = list({row["id"]: row for row in candidates}.values())
-        outcome.counts.update(candidates=len(candidates), known=len(candidates) - len(todo), pending=len(pending))
+        outcome.counts.update(candidates=len(candidates), known=len(candidates) - len(todo), pending=len(waiting))
         existing = self._existing(todo)
         outcome.counts["known"] += len(existing)
         todo = [row for row in todo if row["id"] not in existing]
@@ -95,7 +98,6 @@ class Proposer:
         self._submit([self._act([row]) for row in fresh], dry_run, outcome)
         outcome.counts["episodes"] = sum(row["decision"] == "add" for row in fresh)
         outcome.counts["refused"] = sum(row["decision"] == "refuse" for row in fresh)
-        waiting = list(pending)
         for _ in range(ROUNDS):
             met = self._meetings([*todo, *waiting], holds_many)
             around = self._around([*todo, *waiting], met)
