@@ -19,7 +19,7 @@ JOBS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (1, ("run", "passages")),
     (2, ("rebuild",)),
     (3, ("backup", "create", "--json")),
-    (1, ("reindex", "openai:a", "--loop")),
+    (1, ("reindex", "--embedder", "openai:a", "--loop")),
     (2, ("purge",)),
 )  # fmt: skip
 _NIGHT = JOBS[2][1]
