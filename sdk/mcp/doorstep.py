@@ -115,20 +115,24 @@ class Doorstep:
         """Nothing: what is written is out."""
 
     def _read(self) -> None:
-        with contextlib.suppress(RuntimeError, OSError, ValueError):  # the loop has ended, or the descriptor is closed
-            is_first = True
-            while line := self._source.readline(MESSAGE_BYTES):
-                if len(line) == MESSAGE_BYTES and not line.endswith(b"\n"):
-                    while (rest := self._source.readline(MESSAGE_BYTES)) and not rest.endswith(b"\n"):
-                        pass
-                    line = b"(too long)\n"
-                if text := line.decode("utf-8", "replace").strip():
-                    if is_first and (told := greeting(text)):
-                        self._greeted = told
-                        self._put_out(json.dumps(told, ensure_ascii=False).encode() + b"\n")
-                    is_first = False
-                    self._pass_on(text)
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            with contextlib.suppress(OSError, ValueError):  # the client is gone, or the descriptor is closed
+                self._read_lines()
             self._pass_on(None)
+
+    def _read_lines(self) -> None:
+        is_first = True
+        while line := self._source.readline(MESSAGE_BYTES):
+            if len(line) == MESSAGE_BYTES and not line.endswith(b"\n"):
+                while (rest := self._source.readline(MESSAGE_BYTES)) and not rest.endswith(b"\n"):
+                    pass
+                line = b"(too long)\n"
+            if text := line.decode("utf-8", "replace").strip():
+                if is_first and (told := greeting(text)):
+                    self._greeted = told
+                    self._put_out(json.dumps(told, ensure_ascii=False).encode() + b"\n")
+                is_first = False
+                self._pass_on(text)
 
     def _pass_on(self, line: str | None) -> None:
         self._is_open.wait()

@@ -155,3 +155,18 @@ def test_a_client_that_is_gone_before_its_answer_ends_the_server_without_an_erro
         said = errors.read()
     assert server.wait(60) == 0, said
     assert "Traceback" not in said
+
+
+def test_a_client_that_is_gone_before_it_is_greeted_ends_the_server_without_an_error(
+    home: Path, tmp_path: Path
+) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)  # nobody will ever read an answer
+    request = json.dumps(_initialize(HANDSHAKE_VERSIONS[-1])) + "\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "hindlake.cli", "mcp"], env=environment(home), cwd=tmp_path, timeout=60,
+        input=request, stdout=writes, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    os.close(writes)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
