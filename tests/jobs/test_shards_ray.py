@@ -221,12 +221,13 @@ def test_a_node_that_is_lost_in_the_middle_changes_nothing_of_what_is_decided(
         spread = Settings.load(
             home=str(tmp_path / "spread"), embedder="wordllama", jobs=jobs, ray_address=cluster.address
         )
-        until = time.monotonic() + 120
+        until = time.monotonic() + 300
         while True:
             with shards.crew(spread, "ray") as crew:
                 if shards._processors(crew._ray) == 2:
                     break
             assert time.monotonic() < until
+            cluster.renew()
 
         def progress(done: int, total: int) -> None:
             if done and len(cluster.nodes) == 2:

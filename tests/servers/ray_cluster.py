@@ -29,6 +29,24 @@ class Cluster:
 
     address: str
     nodes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    #: All that was ever started
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, *options: str) -> subprocess.Popen[bytes]:
+        """Start a head or a node."""
+        self.started.append(_start(*options))
+        return self.started[-1]
+
+    def renew(self) -> None:
+        """Start the nodes again that gave up: Ray gives a node 30 seconds to start, which a busy machine may not."""
+        ended = [node for node in self.nodes if node.poll() is not None]
+        for node in ended:
+            self.nodes.remove(node)
+            self.add_node()
+
+    def add_node(self) -> None:
+        """Start a node of one processor."""
+        self.nodes.append(self.start(f"--address={self.address}", "--num-cpus=1"))
 
     def kill_node(self) -> None:
         """Kill what runs a node, as a machine that goes dark."""
@@ -45,24 +63,22 @@ def ray_cluster(nodes: int = 2) -> Iterator[Cluster]:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     cluster = Cluster(f"127.0.0.1:{port}")
-    started: list[subprocess.Popen[bytes]] = []
     # A short path: sockets lie in it.
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
         try:
             head = ["--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false", f"--temp-dir={folder}"]
-            started.append(_start(*head))
+            cluster.start(*head)
             _wait_for(port)
             for _ in range(nodes):
-                cluster.nodes.append(_start(f"--address={cluster.address}", "--num-cpus=1"))
-            started += cluster.nodes
+                cluster.add_node()
             yield cluster
         finally:
             for sign in (signal.SIGTERM, signal.SIGKILL):
-                for node in started:
+                for node in cluster.started:
                     with suppress(ProcessLookupError):
                         os.killpg(node.pid, sign)
                 time.sleep(1)
-            for node in started:
+            for node in cluster.started:
                 node.wait()
 
 
