@@ -6,6 +6,7 @@ they use is its public face: `Recorder`, `Memory`, `hindlake …`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -228,7 +229,11 @@ def mcp_client(place: Place, name: str, pipes: tuple[Connection, Connection]) ->
     """Ask an MCP server to write and to search, until the round ends or the server is gone."""
     place.enter(name)
     ledger = Ledger(place.desk, name)
-    with open(pipes[0].fileno(), closefd=False) as answers, open(pipes[1].fileno(), "w", closefd=False) as asked:
+    with (
+        contextlib.suppress(BrokenPipeError),  # the server is gone; closing what was not sent yet raises it too
+        open(pipes[0].fileno(), closefd=False) as answers,
+        open(pipes[1].fileno(), "w", closefd=False) as asked,
+    ):
 
         def send(method: str, **parameters: Any) -> None:
             asked.write(json.dumps({"jsonrpc": "2.0", **parameters, "method": method}) + "\n")
@@ -242,19 +247,16 @@ def mcp_client(place: Place, name: str, pipes: tuple[Connection, Connection]) ->
                     return dict(answer.get("result") or {"isError": True, **answer})
             return None  # the server is gone
 
-        try:
-            hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": name, "version": "1"}}
-            number = 1
-            answer = ask(number, "initialize", **hello)
-            send("notifications/initialized")
-            while answer is not None and place.goes_on:
-                number += 1
-                text = f"Parcel {name}n{number:04d} was returned."
-                answer = ask(number, "tools/call", name="memory_write", arguments={"content": text})
-                if answer and not answer.get("isError"):
-                    ledger.note("remember", id=answer["structuredContent"]["id"], text=text, subject="")
-                elif answer:
-                    ledger.note("refused", deed="mcp", error=json.dumps(answer)[:300])
-                time.sleep(0.02)
-        except BrokenPipeError:
-            return
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": name, "version": "1"}}
+        number = 1
+        answer = ask(number, "initialize", **hello)
+        send("notifications/initialized")
+        while answer is not None and place.goes_on:
+            number += 1
+            text = f"Parcel {name}n{number:04d} was returned."
+            answer = ask(number, "tools/call", name="memory_write", arguments={"content": text})
+            if answer and not answer.get("isError"):
+                ledger.note("remember", id=answer["structuredContent"]["id"], text=text, subject="")
+            elif answer:
+                ledger.note("refused", deed="mcp", error=json.dumps(answer)[:300])
+            time.sleep(0.02)
