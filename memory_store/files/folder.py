@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,8 @@ from ..ids import sortable_id
 _UNBORN = ".unborn"
 #: A half-written file this old belongs to a process that died, in seconds.
 _STALE_SECONDS = 86_400
+#: How often a file is written that is removed before it has its name.
+_TRIES = 3
 
 
 class Folder:
@@ -34,20 +37,11 @@ class Folder:
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file, whole, in place of what may be there."""
-        target, unborn = self._write(path, data)
-        try:
-            os.replace(unborn, target)
-        except OSError:
-            unborn.unlink(missing_ok=True)
-            raise
+        self._bear(path, data, os.replace)
 
     def create(self, path: str, data: bytes) -> None:
         """Write a file, whole. Raises `FileExistsError` if the name is taken."""
-        target, unborn = self._write(path, data)
-        try:
-            os.link(unborn, target)
-        finally:
-            unborn.unlink(missing_ok=True)
+        self._bear(path, data, os.link)
 
     def get(self, path: str) -> bytes:
         """The bytes of a file. Raises `FileNotFoundError`."""
@@ -108,6 +102,21 @@ class Folder:
         if ".." in path.split("/"):
             raise ValueError(f"{path!r} leads out of the lake")
         return self._root / path
+
+    def _bear(self, path: str, data: bytes, name: Callable[[Path, Path], None]) -> None:
+        """Write the bytes, and give them their name. What another process took for the leftover of a dead one, since
+        its clock is days ahead, is written again.
+        """
+        for left in range(_TRIES - 1, -1, -1):
+            target, unborn = self._write(path, data)
+            try:
+                name(unborn, target)
+                return
+            except FileNotFoundError:
+                if not left:
+                    raise
+            finally:
+                unborn.unlink(missing_ok=True)
 
     def _write(self, path: str, data: bytes) -> tuple[Path, Path]:
         """Write the bytes where no one looks; return the place they are for, and where they are."""

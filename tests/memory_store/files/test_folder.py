@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,30 @@ def test_a_name_is_claimed_once(tmp_path: Path) -> None:
     assert folder.get("a/b") == b"1"
     folder.put("a/b", b"3")
     assert (folder.get("a/b"), folder.size("a/b")) == (b"3", 1)
+
+
+@pytest.mark.parametrize("act", ["put", "create"])
+def test_a_file_that_a_process_whose_clock_is_days_ahead_removes_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    folder = Folder(tmp_path)
+    named, now = {"put": os.replace, "create": os.link}[act], time.time()
+
+    met: list[Path] = []
+
+    def late(unborn: Path, target: Path) -> None:
+        if not met:
+            with monkeypatch.context() as ahead:
+                ahead.setattr(time, "time", lambda: now + 200_000)
+                Folder(tmp_path)  # what another process does when it starts
+            assert not unborn.exists()
+        met.append(unborn)
+        named(unborn, target)
+
+    monkeypatch.setattr(os, named.__name__, late)
+    getattr(folder, act)("a/b", b"1")
+    assert folder.get("a/b") == b"1"
+    assert len(met) == 2 and not any((tmp_path / ".unborn").iterdir())
 
 
 def test_half_written_files_are_never_listed_and_go_after_a_day(tmp_path: Path) -> None:
