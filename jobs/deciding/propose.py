@@ -84,8 +84,7 @@ class Proposer:
         `pending` that are so no more, since someone changed them after they were read, are left out and not counted.
         """
         self.catch_up()
-        still = {row["id"] for row in self.pending()} if pending else set()
-        waiting = [row for row in pending if row["id"] in still]
+        waiting = self._still(pending)
         outcome = Outcome()
         todo = list({row["id"]: row for row in candidates}.values())
         outcome.counts.update(candidates=len(candidates), known=len(candidates) - len(todo), pending=len(waiting))
@@ -115,10 +114,14 @@ class Proposer:
             gone = self._existing(todo)
             outcome.counts["known"] += len(gone)
             todo = [row for row in todo if row["id"] not in gone]
-            still = {row["id"] for row in self.pending()}
-            waiting = [row for row in waiting if row["id"] in still]
+            waiting = self._still(waiting)
         outcome.counts["unsettled"] = len(todo) + len(waiting)
         return outcome
+
+    def _still(self, rows: Sequence[Row]) -> list[Row]:
+        """Those of some memories that were pending that are so yet."""
+        pending = {row["id"] for row in self.pending()} if rows else set()
+        return [row for row in rows if row["id"] in pending]
 
     def _stored(self, states: tuple[str, ...], columns: Sequence[str] = COLUMNS) -> list[Row]:
         where = Filter(namespaces=(self._namespace,), kinds=KINDS, states=states)

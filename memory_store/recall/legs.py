@@ -19,7 +19,7 @@ from ..text.names import name_key
 from ..text.terms import identifiers, normal, row_terms, said, terms
 from .asking import Candidate
 from .passage_legs import AROUND, BESIDE, NEAR, SAID, SEVERAL, TURNS
-from .ranking import Found, Leg, coverage, found_by, shares, text_relevance
+from .ranking import Found, Leg, by_meaning, coverage, found_by, shares, text_relevance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,15 +81,7 @@ def found_legs(
     ask: Ask, cosines: Mapping[str, float], worded: Sequence[Candidate], weight: Callable[[str], float]
 ) -> list[Leg]:
     """The vector leg over all whose cosine is known, and the text leg."""
-    curve = ask.embedder.curve(ask.query)
-    ids = sorted(cosines, key=lambda id: (-cosines[id], id))
-    raws = [cosines[id] for id in ids]
-    vectors = [
-        Found(id, raw, share, float(relevance))
-        for id, raw, share, relevance in zip(
-            ids, raws, shares(raws, curve.unrelated, LEAST_SPAN), curve(raws), strict=True
-        )
-    ]
+    vectors = by_meaning(cosines, ask.embedder.curve(ask.query), LEAST_SPAN)
     scores = [candidate.score for candidate in worded]
     texts = [
         Found(candidate.id, candidate.score, share, text_relevance(candidate.score))

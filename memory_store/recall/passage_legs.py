@@ -19,7 +19,7 @@ from msgspec import structs
 
 from ..text.terms import indexed_terms, query_words
 from .asking import Candidate
-from .ranking import Found, Leg, coverage, found_by, shares
+from .ranking import Found, Leg, by_meaning, coverage, found_by, shares
 
 if TYPE_CHECKING:
     from ..embedders.calibration import Curve
@@ -111,9 +111,9 @@ def episode_legs(pool: Pool, curve: Curve, least: float, weight: Callable[[str],
     few = {id: fmean(sorted(some, reverse=True)[:_FEW]) for id, some in cosines.items()}
     return [
         Leg(SAID, weight(SAID), words),
-        Leg(TURNS, weight(TURNS), _by_meaning(nearest, curve, least)),
+        Leg(TURNS, weight(TURNS), by_meaning(nearest, curve, least)),
         # What the nearest turn says of the relevance is said; this only orders.
-        Leg(SEVERAL, weight(SEVERAL), [structs.replace(one, relevance=0.0) for one in _by_meaning(few, curve, least)]),
+        Leg(SEVERAL, weight(SEVERAL), [structs.replace(one, relevance=0.0) for one in by_meaning(few, curve, least)]),
     ]
 
 
@@ -125,10 +125,3 @@ def _rarity(wanted: Iterable[str], texts: Collection[Collection[str]]) -> dict[s
 
 def _saturated(count: int) -> float:
     return count * (_SATURATION + 1) / (count + _SATURATION)
-
-
-def _by_meaning(raws: Mapping[str, float], curve: Curve, least: float) -> list[Found]:
-    ids = sorted(raws, key=lambda id: (-raws[id], id))
-    values = [raws[id] for id in ids]
-    parts = zip(ids, values, shares(values, curve.unrelated, least), curve(values), strict=True)
-    return [Found(id, raw, share, float(relevance)) for id, raw, share, relevance in parts]

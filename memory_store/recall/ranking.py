@@ -19,6 +19,7 @@ from ..clock import as_utc
 from ..settings import SearchSettings
 
 if TYPE_CHECKING:
+    from ..embedders.calibration import Curve
     from ..records.usage import Use
 
 #: Decay of importance a day (R15).
@@ -96,6 +97,14 @@ def found_by(raws: Mapping[str, float]) -> list[Found]:
     ids = sorted((id for id in raws if raws[id] > 0), key=lambda id: (-raws[id], id))
     values = [raws[id] for id in ids]
     return [Found(id, raw, share, 0.0) for id, raw, share in zip(ids, values, shares(values), strict=True)]
+
+
+def by_meaning(cosines: Mapping[str, float], curve: Curve, least: float) -> list[Found]:
+    """What a leg found by meaning, from cosines by id; `least`: see `shares`."""
+    ids = sorted(cosines, key=lambda id: (-cosines[id], id))
+    raws = [cosines[id] for id in ids]
+    parts = zip(ids, raws, shares(raws, curve.unrelated, least), curve(raws), strict=True)
+    return [Found(id, raw, share, float(relevance)) for id, raw, share, relevance in parts]
 
 
 def text_relevance(bm25: float) -> float:
