@@ -118,8 +118,11 @@ class Roller:
 
     def close(self, timeout: float | None) -> bool:
         """Roll a last time and stop. What is not in the lake in time stays in the spool, for whoever comes next."""
+        end = None if timeout is None else time.monotonic() + timeout
         done = self.flush(timeout) if self._spool.appended or self._acts else True
         self.stop()
+        if self._thread is not None:
+            self._thread.join(None if end is None else max(0.0, end - time.monotonic()))
         return done
 
     def stop(self) -> None:
