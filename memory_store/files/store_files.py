@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import StoreError
 from ..settings import Settings
 from .lake import Lake
+from .later import CATALOGUES, leave_for_later
 from .s3 import s3_options
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def every_version(settings: Settings, name: str) -> Iterator[tuple[str, int, pa.
 
     A version whose files were cleaned up can't be read by anyone and is left out.
     """
+    leave_for_later(CATALOGUES)
     import lancedb
 
     options = s3_options(settings) if settings.is_remote else None

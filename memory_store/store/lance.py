@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import MissingExtra, NoGeneration, StoreError
+from ..files.later import CATALOGUES, leave_for_later
 from ..files.s3 import s3_options
 from ..recall.predicates import Filter, Predicate, predicate
 from ..resident.following import Follower, Resident
@@ -72,6 +73,7 @@ class Door:
         self._open()
 
     def _open(self) -> None:
+        leave_for_later(CATALOGUES)
         import lancedb
 
         self._session = lancedb.Session(index_cache_size_bytes=self._settings.index.cache_mb * 2**20)
