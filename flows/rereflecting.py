@@ -8,7 +8,7 @@ from typing import Any
 
 from ..jobs.reflect import Announcement, ReflectReport, reflect
 from ..jobs.reflecting.reflectors import Name, reflector_of
-from ..jobs.rereflect import finish, prepare
+from ..jobs.rereflect import finish, keep_costs, prepare
 from ..jobs.shards import Engine
 from ..memory_store.clock import Clock
 from ..memory_store.errors import UsageError
@@ -57,10 +57,13 @@ def run_rereflect(
             who = next(iter(mine.busy.values()))
             raise UsageError(f"another run reflects again ({who}): wait for it")
         prepared = prepare(lake, settings, clock, chosen.name)
-        done = reflect(
-            prepared.lake, settings, clock, chosen, version=version, namespaces=sorted(prepared.among), engine=engine,
-            among=prepared.among, progress=mine.progress, announce=announce,
-        )  # fmt: skip
+        try:
+            done = reflect(
+                prepared.lake, settings, clock, chosen, version=version, namespaces=sorted(prepared.among),
+                engine=engine, among=prepared.among, progress=mine.progress, announce=announce,
+            )  # fmt: skip
+        finally:
+            keep_costs(lake, prepared, version, clock)
         complete = not done.stopped and not done.counts["waiting"]
         finish(lake, settings, prepared, complete=complete)
     return RereflectReport(prepared.branch.branch, prepared.branch.generation, complete, done)

@@ -42,9 +42,9 @@ class CallMeter:
         time.sleep(wait)
         return hold
 
-    def settle(self, hold: Hold, tokens: int | None, *, failed: bool) -> None:
+    def settle(self, hold: Hold, tokens: int | None, *, failed: bool) -> Usage:
         """Count a call; what no one counted is what was estimated."""
-        self.budget.settle(
+        return self.budget.settle(
             hold, hold.input_tokens if tokens is None else tokens, 0, failed=failed, estimated=tokens is None
         )
 

@@ -122,7 +122,8 @@ def patterns(
     days = settings.jobs.pattern_days if days is None else days
     for namespace in lake.chosen(namespaces):
         run = _Run(lake, settings, clock, judge, namespace, report, version, days, engine)
-        run.work(every, dry_run, progress or (lambda done, total: None))
+        with runs.accounted(lake, run.record, clock, dry_run=dry_run):
+            run.work(every, dry_run, progress or (lambda done, total: None))
     return report
 
 
@@ -277,9 +278,7 @@ class _Run:
 
     def _pay(self, judgement: Judgement) -> None:
         for name in ("input_tokens", "output_tokens", "cost"):
-            paid = getattr(judgement, name)
-            setattr(self.report, name, getattr(self.report, name) + paid)
-            setattr(self.record, name, getattr(self.record, name) + paid)
+            setattr(self.report, name, getattr(self.report, name) + getattr(judgement, name))
 
     def _land(self, items: list[Item], read_to: int, dry_run: bool) -> None:
         """Decide on every item by what the store says now, until the log has taken all."""

@@ -24,6 +24,7 @@ from ..memory_store.records.batches import batches_out
 from ..memory_store.schema import table_of
 from ..memory_store.settings import Settings
 from ..memory_store.store.generations import ensure, open_tables
+from ..memory_store.telemetry.spending import spend
 from .comparing.pair_judge import RunJudge
 from .deciding.propose import Proposer
 from .models.batch_desk import BatchDesk, keys_out
@@ -145,7 +146,8 @@ def reflect(
     for namespace in chosen:
         run = _Run(lake, settings, clock, reflector, namespace, report, version, engine, desks.get(namespace))
         run.among, run.asked = None if among is None else among.get(namespace, frozenset()), asked
-        run.work(dry_run, ask, progress or (lambda done, total: None), announce or (lambda said: None))
+        with runs.accounted(lake, run.record, clock, dry_run=dry_run):
+            run.work(dry_run, ask, progress or (lambda done, total: None), announce or (lambda said: None))
     return report
 
 
@@ -226,6 +228,7 @@ class _Run:
         progress: Callable[[int, int], None],
         announce: Callable[[Announcement], None],
     ) -> None:
+        spend(self.desk.spent if self.desk else {})
         generation = ensure(self.lake, self.settings, self.clock)
         embedder = embedder_named(generation.embedder, self.settings)
         tables = open_tables(self.settings, generation)
@@ -268,12 +271,8 @@ class _Run:
     def _take(self, result: ShardResult, proposer: Proposer, pending: list[Row], dry_run: bool) -> None:
         """Decide on what one shard gave, then keep what was said, and last the gate rows that say it is done."""
         outcome = proposer.propose(
-            result.candidates,
-            pending,
-            [*result.episodes, *result.refusals],
-            holds_many=holds_many,
-            dry_run=dry_run,
-        )
+            result.candidates, pending, [*result.episodes, *result.refusals], holds_many=holds_many, dry_run=dry_run
+        )  # fmt: skip
         self.failure = self.failure or result.failure
         counts = Counter(result.counts)
         counts.update(outcome.counts)
@@ -353,12 +352,11 @@ class _Run:
         self.report.counts.update(desk.counts)
 
     def _use(self, usage: Usage) -> None:
-        """Add what calls used to the report and to the run."""
+        """Add what calls to the model used to the report, and count them in the run."""
         counts = {name: getattr(usage, name) for name in ("calls", "failed_calls", "repeated_calls")}
         self.report.counts.update(counts)
         self.record.counts |= {name: self.record.counts[name] + count for name, count in counts.items()}
         for name in ("input_tokens", "output_tokens", "cost"):
-            setattr(self.record, name, getattr(self.record, name) + getattr(usage, name))
             setattr(self.report, name, getattr(self.report, name) + getattr(usage, name))
 
     def _tasks(self, reflector: Reflector, groups: list[GroupPlan], embedder: str) -> list[ShardTask]:

@@ -258,23 +258,24 @@ class _Work:
         done, failure = 0, ""
         for namespace, hashes in missing.items():
             record = self._record(namespace)
-            tasks = self._tasks(settings, namespace, hashes, budget, per_minute)
-            for placed in workers.map(embed_shard, tasks, at_once):
-                self.report.counts.update(placed.losses)
-                self._take(placed.result, record)
-                failure = failure or placed.result.failure
-                done += placed.result.embedded + len(placed.result.refused)
-                progress(done, total)
-                if failure or (self.report.stopped and workers.engine == "loop"):
+            with runs.accounted(self.lake, record, self.clock):
+                tasks = self._tasks(settings, namespace, hashes, budget, per_minute)
+                for placed in workers.map(embed_shard, tasks, at_once):
+                    self.report.counts.update(placed.losses)
+                    self._take(placed.result, record)
+                    failure = failure or placed.result.failure
+                    done += placed.result.embedded + len(placed.result.refused)
+                    progress(done, total)
+                    if failure or (self.report.stopped and workers.engine == "loop"):
+                        break
+                record.status = "failed" if failure else "stopped" if self.report.stopped else "done"
+                record.error, record.ended_at = failure, self.clock.now()
+                if record.counts:
+                    runs.write_run(self.lake, record)
+                if failure:
+                    raise EmbedderError(f"{failure}; what it embedded is kept: run it again to go on")
+                if self.report.stopped and workers.engine == "loop":
                     break
-            record.status = "failed" if failure else "stopped" if self.report.stopped else "done"
-            record.error, record.ended_at = failure, self.clock.now()
-            if record.counts:
-                runs.write_run(self.lake, record)
-            if failure:
-                raise EmbedderError(f"{failure}; what it embedded is kept: run it again to go on")
-            if self.report.stopped and workers.engine == "loop":
-                break
         return done
 
     def _tasks(
@@ -304,10 +305,7 @@ class _Work:
         self.report.usage += result.usage
         self.report.stopped |= result.stopped
         self.refused |= result.refused
-        used = {"calls": result.usage.calls, "failed_calls": result.usage.failed_calls}
-        record.counts = {name: record.counts.get(name, 0) + value for name, value in (counts | used).items()}
-        record.input_tokens += result.usage.input_tokens
-        record.cost += result.usage.cost
+        record.counts = {name: record.counts.get(name, 0) + value for name, value in counts.items()}
 
     def _record(self, namespace: str) -> runs.Run:
         return runs.Run(

@@ -32,6 +32,7 @@ from ..memory_store.settings import Settings
 from ..memory_store.store.generations import catch_up, ensure, fold_to_head, make, open_tables
 from ..memory_store.store.registry import Known, claim, find, mark_ready, switch, usable
 from ..memory_store.store.switching import discard
+from ..memory_store.telemetry.spending import Ledger
 from .deciding.adopt import COLUMNS, adopted
 from .deciding.fork import bring_over, fork_log, replaced_ids
 from .reflecting.plan import gated_traces
@@ -88,6 +89,16 @@ def finish(lake: Lake, settings: Settings, prepared: Prepared, *, complete: bool
     catch_up(prepared.lake, open_tables(settings, one.claim), embedder_named(one.claim.embedder, settings))
     if complete:
         mark_ready(lake, one.claim)
+
+
+def keep_costs(lake: Lake, prepared: Prepared, version: str, clock: Clock) -> None:
+    """Keep in the lake what reflecting again has used until now, whether or not the branch is ever adopted."""
+    known = prepared.branch
+    for namespace in known.forked_at:
+        record = _record(lake, prepared.lake, known, namespace, version, clock)
+        if record.spent:
+            record.status, record.ended_at = "done", clock.now()
+            runs.write_run(lake, record)
 
 
 def branch_of(lake: Lake, number: int) -> tuple[Known, Branch | None]:
@@ -208,12 +219,12 @@ def _record(lake: Lake, branch: BranchLake, known: Branch, namespace: str, versi
         run_id=known.branch, job="rereflect", namespace=namespace, version=version, started_at=known.made_at,
         reflector=known.reflector, read_to=known.forked_at[namespace],
     )  # fmt: skip
+    ledger = Ledger()
     for path in branch.names(namespace_path(namespace, "runs")):
         one = msgspec.json.decode(branch.get(path), type=runs.Run)
-        record.input_tokens += one.input_tokens
-        record.output_tokens += one.output_tokens
-        record.cost += one.cost
+        ledger.add(runs.parts_of(one))
         record.prompt_hash = record.prompt_hash or one.prompt_hash
         for name in ("traces", "reflected", "calls", "failed_calls"):
             record.counts[name] = record.counts.get(name, 0) + one.counts.get(name, 0)
+    runs.note_spent(record, ledger.parts)
     return record

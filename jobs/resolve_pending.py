@@ -44,32 +44,33 @@ def resolve_pending(
         run = runs.Run(
             run_id=report.run_id, job="resolve", namespace=namespace, version=version, started_at=clock.now()
         )  # fmt: skip
-        generation = ensure(lake, settings, clock)
-        tables, embedder = open_tables(settings, generation), embedder_named(generation.embedder, settings)
-        proposer = Proposer(lake, tables, embedder, namespace, run.run_id, clock, judges(namespace))
-        proposer.catch_up()
-        pending = sorted(proposer.pending(), key=lambda row: (row["valid_from"], row["id"]))
-        if not pending:
-            continue
-        run.read_to = proposer.read_to
-        if not dry_run:
+        with runs.accounted(lake, run, clock, dry_run=dry_run):
+            generation = ensure(lake, settings, clock)
+            tables, embedder = open_tables(settings, generation), embedder_named(generation.embedder, settings)
+            proposer = Proposer(lake, tables, embedder, namespace, run.run_id, clock, judges(namespace))
+            proposer.catch_up()
+            pending = sorted(proposer.pending(), key=lambda row: (row["valid_from"], row["id"]))
+            if not pending:
+                continue
+            run.read_to = proposer.read_to
+            if not dry_run:
+                runs.write_run(lake, run)
+            # Shown together, since nothing that is only shown is there for the next ones to meet.
+            size = len(pending) if dry_run else BATCH
+            for start in range(0, len(pending), size):
+                outcome = proposer.propose(
+                    [], pending[start : start + size], [], holds_many=holds_many, dry_run=dry_run
+                )  # fmt: skip
+                report.counts.update(outcome.counts)
+                report.decisions += outcome.rows
+                if progress:
+                    progress(min(start + size, len(pending)), len(pending))
+            if dry_run:
+                continue
+            proposer.catch_up()
+            tables.index()
+            run.counts = {name: count for name, count in report.counts.items() if count}
+            run.status, run.ended_at = "done", clock.now()
             runs.write_run(lake, run)
-        # Shown together, since nothing that is only shown is there for the next ones to meet.
-        size = len(pending) if dry_run else BATCH
-        for start in range(0, len(pending), size):
-            outcome = proposer.propose(
-                [], pending[start : start + size], [], holds_many=holds_many, dry_run=dry_run
-            )  # fmt: skip
-            report.counts.update(outcome.counts)
-            report.decisions += outcome.rows
-            if progress:
-                progress(min(start + size, len(pending)), len(pending))
-        if dry_run:
-            continue
-        proposer.catch_up()
-        tables.index()
-        run.counts = {name: count for name, count in report.counts.items() if count}
-        run.status, run.ended_at = "done", clock.now()
-        runs.write_run(lake, run)
     report.counts = +report.counts
     return report

@@ -19,7 +19,7 @@ from typing import Any, Generic, Literal, TypeVar
 from ..memory_store.errors import HindlakeError, LakeError, MissingExtra
 from ..memory_store.files.lake_format import MARKER, read_format
 from ..memory_store.settings import Settings
-from ..memory_store.telemetry import events, logs, otel
+from ..memory_store.telemetry import events, logs, otel, spending
 
 Engine = Literal["auto", "loop", "ray"]
 Shard = TypeVar("Shard")
@@ -51,6 +51,8 @@ class Placed(Generic[Result]):
     lost: int = 0
     #: What the worker has told, until it was told here
     lines: tuple[dict[str, Any], ...] = ()
+    #: What its calls to models have used, until it was counted here
+    spent: spending.Parts = field(default_factory=dict)
 
     @property
     def losses(self) -> dict[str, int]:
@@ -155,12 +157,13 @@ def _work(function: Callable[[Shard], Result], shard: Shard, number: int, about:
     _check_lake(about)
     with (
         logs.collected(about.level) as lines,
+        spending.counted_in(spending.Ledger()) as ledger,
         events.telling(about.told),
         otel.joined(about.settings, about.carrier),
         otel.span(f"shard {function_name(function)}", {"hindlake.shard": number}),
     ):
         result = function(shard)
-    return Placed(result, "ray", socket.gethostname(), os.getpid(), 0, tuple(lines))
+    return Placed(result, "ray", socket.gethostname(), os.getpid(), 0, tuple(lines), ledger.parts)
 
 
 def function_name(function: Callable[..., object]) -> str:
@@ -245,7 +248,8 @@ class _Window(Generic[Shard, Result]):
         if isinstance(oldest.end, Exception):
             raise oldest.end from None
         logs.tell_again(oldest.end.lines, oldest.end.host, oldest.end.pid)
-        return replace(oldest.end, lost=oldest.lost, lines=())
+        spending.spend(oldest.end.spent)
+        return replace(oldest.end, lost=oldest.lost, lines=(), spent={})
 
     def _wait(self, some: list[_Out[Shard]]) -> None:
         """Wait until one of some shards has ended, well or badly. Raises `HindlakeError` when no worker is left."""

@@ -72,7 +72,9 @@ class ModelJudge:
             {"role": "system", "content": self._prompt.text},
             {"role": "user", "content": fenced(neutral("\n".join(map(_shown, range(1, len(pairs) + 1), pairs))))},
         ]
-        answer = self._door.ask(messages, PairsReply, namespace=self._namespace, prompt_hash=self._prompt.hash)
+        answer = self._door.ask(
+            messages, PairsReply, namespace=self._namespace, prompt_hash=self._prompt.hash, purpose="judge"
+        )
         found: list[Verdict | None] = [None] * len(pairs)
         for said in answer.value.verdicts if answer.value else ():
             if 1 <= said.pair <= len(pairs) and found[said.pair - 1] is None:

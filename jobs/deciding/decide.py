@@ -116,12 +116,13 @@ def decide(
             started_at=clock.now(),
             parameters=parameters or {},
         )
-        counts = _decide_one(lake, settings, clock, rule, record, dry_run, report.decisions)
-        report.counts.update(counts)
-        if not dry_run:
-            record.counts = dict(counts)
-            record.status, record.ended_at = "done", clock.now()
-            runs.write_run(lake, record)
+        with runs.accounted(lake, record, clock, dry_run=dry_run):
+            counts = _decide_one(lake, settings, clock, rule, record, dry_run, report.decisions)
+            report.counts.update(counts)
+            if not dry_run:
+                record.counts = dict(counts)
+                record.status, record.ended_at = "done", clock.now()
+                runs.write_run(lake, record)
     if progress:
         progress(len(chosen), len(chosen))
     return report

@@ -119,7 +119,9 @@ class PatternJudge:
             {"role": "user", "content": said},
         ]
         namespace = traces[0].namespace
-        answer = self._door.ask(messages, PatternReply, namespace=namespace, prompt_hash=self.prompt_hash)
+        answer = self._door.ask(
+            messages, PatternReply, namespace=namespace, prompt_hash=self.prompt_hash, purpose="patterns"
+        )
         paid = _paid(answer)
         if answer.value is None:
             return replace(paid, error=answer.error or "the reply holds no answer")

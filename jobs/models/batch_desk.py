@@ -35,6 +35,7 @@ from ...memory_store.records.batches import (
     write_open,
     write_sent,
 )
+from ...memory_store.telemetry.spending import Parts
 from .answers import MODES, Failure, Mode
 from .batch_api import BatchApi, RemoteBatch
 from .batch_results import Results
@@ -68,8 +69,8 @@ class BatchDesk:
         self.out: set[str] = set()
         #: Why questions can't be answered, by key, until the next run asks them again
         self.failed: dict[str, str] = {}
-        #: What the batches that were collected have used
-        self.usage = Usage()
+        #: What the batches that were collected have used, by purpose and model
+        self.spent: Parts = {}
         #: What they were forecast to use
         self.forecast = Forecast()
         #: collected: replies that came; asked: questions that were sent
@@ -78,6 +79,11 @@ class BatchDesk:
         self.stopped = False
         #: Why the provider takes no questions; empty if it does
         self.failure = ""
+
+    @property
+    def usage(self) -> Usage:
+        """What the batches that were collected have used."""
+        return sum(self.spent.values(), Usage())
 
     def collect(self) -> None:
         """Take in the batches that are over, and hold back in the budget what the others may use.
@@ -211,7 +217,8 @@ class BatchDesk:
             self._most = min(2 * self._most, self._settings.batch_requests)
         used = self._used(results, is_lost)
         if self._close(batch, results, status, reasons, used):
-            self.usage += used
+            part = ("reflect", batch.model)
+            self.spent[part] = self.spent.get(part, Usage()) + used
             answers = sum(question.limit for question in batch.questions)
             self.forecast += Forecast(len(batch.questions), batch.tokens - answers, answers, batch.cost)
             self.counts["collected"] += len(results.replies)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...memory_store.errors import BudgetExceeded
 from ...memory_store.settings import ModelSettings
+from ...memory_store.telemetry.spending import Usage as Usage
 from ...memory_store.text.tokens import estimate_tokens as estimate_tokens
 
 
@@ -25,30 +26,6 @@ class Hold:
     output_tokens: int
     #: What both may cost, in micro-dollars
     cost: int
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What calls to a model have used."""
-
-    #: Calls, failed ones included
-    calls: int = 0
-    #: Calls that gave no answer
-    failed_calls: int = 0
-    #: Calls whose tokens are estimated
-    estimated_calls: int = 0
-    #: Calls that were paid for again
-    repeated_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    #: Micro-dollars
-    cost: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
-
-    def __sub__(self, other: Usage) -> Usage:
-        return Usage(*(mine - theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -226,8 +203,8 @@ class Budget:
         failed: bool = False,
         estimated: bool = False,
         repeated: bool = False,
-    ) -> int:
-        """Replace what was set aside by what the call used, and return its cost in micro-dollars."""
+    ) -> Usage:
+        """Replace what was set aside by what the call used, and return that."""
         with self._changed:
             self._held_tokens -= hold.input_tokens + hold.output_tokens
             self._held_cost -= hold.cost
@@ -242,7 +219,7 @@ class Budget:
             if not estimated and not failed and hold.estimate:
                 self._ratio = max(self._ratio, input_tokens / hold.estimate)
             self._changed.notify_all()
-            return cost
+            return Usage(1, failed, estimated, repeated, input_tokens, output_tokens, cost)
 
     def _fits(self, tokens: int, cost: int) -> bool:
         tokens += self.tokens + self._aside_tokens

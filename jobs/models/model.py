@@ -25,6 +25,7 @@ from ...memory_store.errors import BudgetExceeded, MissingExtra, ModelError
 from ...memory_store.settings import ModelSettings
 from ...memory_store.telemetry.calls import model_call
 from ...memory_store.telemetry.events import tell
+from ...memory_store.telemetry.spending import spend
 from .answers import MODES, Answer, Failure, Mode, failure_of_status, reply_of_body
 from .budget import Budget, Hold, estimate_tokens
 from .questions import Message, Question, question_of
@@ -101,8 +102,16 @@ class ModelDoor:
         settings = self.settings.model_copy(update={"concurrency": calls} if calls else {})
         return ModelDoor(settings, self.replies, budget, pause=self.pause)
 
-    def ask(self, messages: Sequence[Message], schema: type[M], *, namespace: str, prompt_hash: str = "") -> Answer[M]:
-        """The answer to a question, as an instance of the schema.
+    def ask(
+        self,
+        messages: Sequence[Message],
+        schema: type[M],
+        *,
+        namespace: str,
+        prompt_hash: str = "",
+        purpose: str = "other",
+    ) -> Answer[M]:
+        """The answer to a question, as an instance of the schema. What it costs is counted for its `purpose`.
 
         A reply that was cut off is asked for once more with twice the room, one that holds no JSON once more as plain
         text; so at most two replies are paid for. Raises `BudgetExceeded` before a call that could pass the ceiling,
@@ -114,7 +123,7 @@ class ModelDoor:
         for last in (False, True):
             question = question_of(
                 self.settings, messages, schema,
-                limit=limit, plain=plain, namespace=namespace, prompt_hash=prompt_hash,
+                limit=limit, plain=plain, namespace=namespace, prompt_hash=prompt_hash, purpose=purpose,
             )  # fmt: skip
             reply = self.replies.get(namespace, question.key)
             if reply is None:
@@ -209,7 +218,8 @@ class ModelDoor:
                 else:
                     call.used(got.input_tokens, got.output_tokens, got.finish)
         except BaseException:  # whatever it is, other threads wait for what this call holds back
-            self.budget.settle(hold, hold.input_tokens, hold.output_tokens, failed=True, estimated=True)
+            paid = self.budget.settle(hold, hold.input_tokens, hold.output_tokens, failed=True, estimated=True)
+            spend({(question.purpose, question.model): paid})
             raise
         latency = int((time.monotonic() - started) * 1e6)
         if isinstance(got, Failure):
@@ -220,14 +230,15 @@ class ModelDoor:
                 tokens = (hold.input_tokens, estimate_tokens(got.content))
                 got = msgspec.structs.replace(got, input_tokens=tokens[0], output_tokens=tokens[1])
             used, estimated = (got.input_tokens, got.output_tokens), got.estimated
-        cost = self.budget.settle(hold, *used, failed=isinstance(got, Failure), estimated=estimated, repeated=repeated)
+        paid = self.budget.settle(hold, *used, failed=isinstance(got, Failure), estimated=estimated, repeated=repeated)
+        spend({(question.purpose, question.model): paid})
         tally.input_tokens += used[0]
         tally.output_tokens += used[1]
-        tally.cost += cost
+        tally.cost += paid.cost
         tally.latency_us += latency
         tally.calls += 1
         tally.estimated |= estimated
-        return got if isinstance(got, Failure) else msgspec.structs.replace(got, cost=cost, latency_us=latency)
+        return got if isinstance(got, Failure) else msgspec.structs.replace(got, cost=paid.cost, latency_us=latency)
 
     def _send(self, question: Question, mode: Mode, dropped: frozenset[str]) -> Reply | Failure:
         """One request on the wire. The whole of it, body included, has `timeout_seconds`."""

@@ -20,6 +20,7 @@ from ...memory_store.errors import BudgetExceeded
 from ...memory_store.files.lake import Lake, namespace_path
 from ...memory_store.ids import derive_id
 from ...memory_store.settings import Settings
+from ...memory_store.telemetry.events import in_this_run
 from ..deciding.resolve import normal_text
 from ..reflecting.candidates import Candidate, Reflection, TraceGroup
 from ..reflecting.model_reflector import ModelReflector
@@ -143,7 +144,7 @@ class PromptDiff:
         """
         found = Comparison(traces=len(self._groups))
         with ThreadPoolExecutor(max(1, self._pair[0].concurrency)) as pool:
-            for group, pair in zip(self._groups, pool.map(self._look, self._groups), strict=True):
+            for group, pair in zip(self._groups, pool.map(in_this_run(self._look), self._groups), strict=True):
                 if pair is None:
                     found.unpaid += 1
                 elif pair[0].error or pair[1].error:

@@ -45,6 +45,8 @@ class Question:
     namespace: str
     #: Hash of model, parameters, prompt and messages: equal keys are the same question
     key: str
+    #: What it is asked for: reflect, judge, patterns
+    purpose: str = "other"
 
     @property
     def estimate(self) -> int:
@@ -93,10 +95,11 @@ def question_of(
     plain: bool,
     namespace: str,
     prompt_hash: str,
+    purpose: str = "other",
 ) -> Question:
     """The question that these messages are, asked of the model of the settings."""
     shape = flat_schema(schema)
     clean: list[Message] = [{"role": m["role"], "content": clean_text(m["content"])} for m in messages]
     asked = [settings.name, prompt_hash, clean, shape, limit, plain]
     key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-    return Question(tuple(clean), settings.name, schema.__name__, shape, limit, plain, namespace, key)
+    return Question(tuple(clean), settings.name, schema.__name__, shape, limit, plain, namespace, key, purpose)

@@ -191,7 +191,7 @@ class ModelReflector:
             ]
             try:
                 answer = self._door.ask(
-                    messages, ReflectReply, namespace=trace.namespace, prompt_hash=self._prompt_hash
+                    messages, ReflectReply, namespace=trace.namespace, prompt_hash=self._prompt_hash, purpose="reflect"
                 )
             except Unanswered as unanswered:
                 around = unanswered.question.estimate - estimate_tokens(part.text)

@@ -21,6 +21,8 @@ from urllib.parse import parse_qs
 from ..errors import EmbedderError, MissingExtra
 from ..settings import ModelSettings
 from ..telemetry.calls import model_call
+from ..telemetry.spending import Usage, spend
+from ..text.tokens import estimate_tokens
 from .base import BaseEmbedder
 from .calibration import CURVES
 
@@ -46,19 +48,22 @@ class Meter(Protocol):
         """Wait until a call may be made, and return what `settle` is told. Raises `BudgetExceeded`."""
         ...
 
-    def settle(self, hold: Any, tokens: int | None, *, failed: bool) -> None:
-        """A call is over: it used so many tokens, None if no one said how many."""
+    def settle(self, hold: Any, tokens: int | None, *, failed: bool) -> Usage:
+        """A call is over: it used so many tokens, None if no one said how many. Returns what counts as used."""
         ...
 
 
 class _Free:
-    """Holds nothing back."""
+    """Holds nothing back, and knows no price."""
 
-    def reserve(self, texts: Sequence[str]) -> None:
+    def reserve(self, texts: Sequence[str]) -> Sequence[str]:
         """Any call may be made."""
+        return texts
 
-    def settle(self, hold: None, tokens: int | None, *, failed: bool) -> None:
-        """Nothing is counted."""
+    def settle(self, hold: Sequence[str], tokens: int | None, *, failed: bool) -> Usage:
+        """What no one counted is what is estimated."""
+        used = sum(map(estimate_tokens, hold)) if tokens is None else tokens
+        return Usage(1, int(failed), int(tokens is None), 0, used)
 
 
 class Endpoint(BaseEmbedder):
@@ -182,7 +187,7 @@ class Endpoint(BaseEmbedder):
                 )
                 call.used(getattr(getattr(reply, "usage", None), "prompt_tokens", None))
         except openai.APIStatusError as error:
-            self._meter.settle(hold, 0, failed=True)
+            self._settle(hold, 0, failed=True)
             if error.status_code in _INPUT_REFUSED:
                 return None, True, 0.0
             if not last and (error.status_code in _AGAIN or error.status_code >= 500):
@@ -193,7 +198,7 @@ class Endpoint(BaseEmbedder):
                 "HINDLAKE_MODEL_API_KEY and the model's name"
             ) from error
         except (openai.APIError, ValueError) as error:
-            self._meter.settle(hold, None, failed=True)
+            self._settle(hold, None, failed=True)
             if not last and isinstance(error, openai.APIConnectionError):
                 return None, False, 0.0
             raise EmbedderError(
@@ -201,11 +206,14 @@ class Endpoint(BaseEmbedder):
                 "the server is up"
             ) from error
         except BaseException:
-            self._meter.settle(hold, None, failed=True)
+            self._settle(hold, None, failed=True)
             raise
         used = getattr(getattr(reply, "usage", None), "total_tokens", None)
-        self._meter.settle(hold, used if isinstance(used, int) and used > 0 else None, failed=False)
+        self._settle(hold, used if isinstance(used, int) and used > 0 else None, failed=False)
         return reply, False, 0.0
+
+    def _settle(self, hold: Any, tokens: int | None, *, failed: bool) -> None:
+        spend({("embed", self._model): self._meter.settle(hold, tokens, failed=failed)})
 
 
 def _is_size(text: str) -> bool:

@@ -8,10 +8,7 @@ from datetime import datetime
 
 from ..files.lake import Lake, namespace_path
 from ..ids import time_of
-from .runs import Run, read_run
-
-#: Counts of a run that are calls to an endpoint.
-_CALLS = ("calls", "failed_calls", "repeated_calls")
+from .runs import Run, Spent, read_run
 
 
 @dataclass
@@ -22,6 +19,8 @@ class Cost:
     #: Calls to the endpoint, failed ones included
     calls: int = 0
     failed_calls: int = 0
+    #: Calls whose tokens are estimated, because no answer said how many
+    estimated_calls: int = 0
     #: Calls that were paid for before and made again after a kill
     repeated_calls: int = 0
     input_tokens: int = 0
@@ -31,26 +30,35 @@ class Cost:
     #: Runs that stopped at their budget
     stopped: int = 0
 
-    def add(self, run: Run) -> None:
-        """Count a run in."""
+    def add(self, run: Run, spent: Iterable[Spent]) -> None:
+        """Count in what a run has used, or a part of it."""
         self.runs += 1
-        for name in _CALLS:
-            setattr(self, name, getattr(self, name) + run.counts.get(name, 0))
-        self.input_tokens += run.input_tokens
-        self.output_tokens += run.output_tokens
-        self.cost += run.cost
         self.stopped += run.status == "stopped"
+        for one in spent:
+            for name in _USED:
+                setattr(self, name, getattr(self, name) + getattr(one, name))
+
+
+_USED = ("calls", "failed_calls", "estimated_calls", "repeated_calls", "input_tokens", "output_tokens", "cost")
 
 
 @dataclass
 class Costs:
-    """What was used in a period, whole and in parts."""
+    """What was used in a period, whole and in parts. Each of the parts adds up to the whole, but for runs, which may
+    have several purposes and models.
+    """
 
     whole: Cost = field(default_factory=Cost)
     by_job: dict[str, Cost] = field(default_factory=dict)
+    #: By what was asked for: reflect · judge (pairs of memories) · patterns · embed
+    by_purpose: dict[str, Cost] = field(default_factory=dict)
+    #: By name of the model
+    by_model: dict[str, Cost] = field(default_factory=dict)
     #: By day, UTC, as 2026-03-01
     by_day: dict[str, Cost] = field(default_factory=dict)
     by_namespace: dict[str, Cost] = field(default_factory=dict)
+    #: By id of the run; a run over several namespaces is one
+    by_run: dict[str, Cost] = field(default_factory=dict)
 
 
 def costs(lake: Lake, namespaces: Iterable[str], since: datetime, until: datetime) -> Costs:
@@ -58,16 +66,23 @@ def costs(lake: Lake, namespaces: Iterable[str], since: datetime, until: datetim
     found = Costs()
     for namespace in namespaces:
         for run in _runs(lake, namespace, since, until):
-            if not (run.input_tokens or run.output_tokens or run.cost or run.counts.get("calls")):
+            if not run.spent:
                 continue
-            found.whole.add(run)
-            parts = (
+            found.whole.add(run, run.spent)
+            wholes = (
                 (found.by_job, run.job),
                 (found.by_day, f"{run.started_at:%Y-%m-%d}"),
                 (found.by_namespace, namespace),
+                (found.by_run, run.run_id),
             )
-            for part, name in parts:
-                part.setdefault(name, Cost()).add(run)
+            for parts, name in wholes:
+                parts.setdefault(name, Cost()).add(run, run.spent)
+            for one in {spent.purpose for spent in run.spent}:
+                some = (spent for spent in run.spent if spent.purpose == one)
+                found.by_purpose.setdefault(one, Cost()).add(run, some)
+            for one in {spent.model for spent in run.spent}:
+                some = (spent for spent in run.spent if spent.model == one)
+                found.by_model.setdefault(one, Cost()).add(run, some)
     return found
 
 

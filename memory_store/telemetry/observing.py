@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from ..clock import SystemClock
 from ..errors import HindlakeError
 from ..ids import sortable_id
+from ..records.runs import spent_kept
 from ..settings import Settings
 from . import logs, otel
 from .events import Told, current, error_fields, tell, telling
@@ -75,7 +76,7 @@ def observed(
     seen = Seen(told.run)
     began = time.monotonic()
     about: dict[str, otel.Attribute | None] = {"hindlake.job": job, "hindlake.run": told.run, "hindlake.is_dry": is_dry}
-    with telling(told), otel.span(f"run {job}", about) as span:
+    with telling(told), otel.span(f"run {job}", about) as span, spent_kept(settings, job, namespaces):
         tell("run_started", namespaces=list(namespaces or ()), is_dry=is_dry or None)
         try:
             yield seen

@@ -32,17 +32,19 @@ def reflect(
 ) -> None:
     """Measure whether lessons point at what went wrong, and whether the next run of the task would be given them.
 
-    Nothing is written. Sets that the folder lacks are left out.
+    No memory is written. Sets that the folder lacks are left out.
 
     \b
     hindlake eval reflect --data ../data
     """
     from ..jobs.evals.reflect import evaluate
     from ..jobs.reflecting.reflectors import reflector_of
+    from ..memory_store.records.runs import spent_kept
 
     session = Session(context, home, namespace, json)
     chosen = reflector_of(session.settings, reflector.value)
-    figures: dict[str, Any] = {"reflector": chosen.name, **evaluate(data, chosen, session.settings)}
+    with spent_kept(session.settings, "eval-reflect"):
+        figures: dict[str, Any] = {"reflector": chosen.name, **evaluate(data, chosen, session.settings)}
 
     def show() -> None:
         session.line(f"{'set':<10} {'n':>6} {'recall':>7} {'precision':>10}  by {chosen.name}")

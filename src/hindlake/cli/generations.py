@@ -136,6 +136,7 @@ def diff(
 def _evals(session: Session, data: Path, sets: str, value: dict[str, Any]) -> dict[str, Any]:
     """Figures of both sides; a side that would be measured as the other was is not measured again."""
     from ..memory_store.errors import UsageError
+    from ..memory_store.records.runs import spent_kept
     from .evaluating.recall import SETS
     from .evaluating.sides import evals
 
@@ -148,7 +149,8 @@ def _evals(session: Session, data: Path, sets: str, value: dict[str, Any]) -> di
     for name in ("before", "after"):
         key = (value[name]["embedder"], *value[name]["reflectors"])
         if key not in done:
-            done[key] = evals(data, names, session.settings, key[0], key[1:])
+            with spent_kept(session.settings, "eval"):
+                done[key] = evals(data, names, session.settings, key[0], key[1:])
     return {name: done[value[name]["embedder"], *value[name]["reflectors"]] for name in ("before", "after")}
 
 

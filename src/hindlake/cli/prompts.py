@@ -12,6 +12,7 @@ from ..jobs.models.prompt_diff import SAMPLE, Change, PromptDiff, sample_groups,
 from ..jobs.models.prompt_files import load_prompt, newest, own_prompts, packaged_prompts, prompt_names
 from ..jobs.models.prompt_versions import EXAMPLES, ROOM, next_version, write_version
 from ..memory_store.records.reviews import last_verdicts, read_reviews, shares
+from ..memory_store.records.runs import spent_kept
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
 prompts = typer.Typer(no_args_is_help=True, help="Versions of the prompt that reflects.")
@@ -173,7 +174,8 @@ def diff(
         say = session.line if forecast and not session.as_json else session.note
         say(_forecast(value["forecast"]))
         if not forecast:
-            value["comparison"] = asdict(both.compare())
+            with spent_kept(settings, "prompts-diff"):
+                value["comparison"] = asdict(both.compare())
     session.answer(value, lambda: _show_comparison(session, value))
 
 

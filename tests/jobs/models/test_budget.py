@@ -29,7 +29,7 @@ def test_what_was_used_never_passes_a_ceiling_when_forecasts_hold(
             assert would[0] > tokens or (cost and would[1] > cost)
             continue
         used_in, used_out = int(estimate * share_in), int(limit * share_out)
-        spent += budget.settle(hold, used_in, used_out)
+        spent += budget.settle(hold, used_in, used_out).cost
         used += used_in + used_out
     assert (budget.tokens, budget.cost) == (used, spent)
     assert used <= tokens
