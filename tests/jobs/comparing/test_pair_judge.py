@@ -14,9 +14,11 @@ from hindlake.jobs.models.model import ModelDoor
 from hindlake.jobs.models.scripted_model import ScriptedModel, Turn, body, say, status
 from hindlake.jobs.reflect import ReflectReport, reflect
 from hindlake.jobs.reflecting.model_reflector import ModelReflector
+from hindlake.jobs.resolve_pending import resolve_pending
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.embedders import embedder_of
 from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.records.runs import last_runs
 from hindlake.memory_store.settings import ModelSettings, Settings
 from hindlake.memory_store.text.calibration import Fit, keep
 from hindlake.sdk.memory import Memory
@@ -119,6 +121,21 @@ def test_what_a_run_of_reflect_finds_waiting_is_judged_and_paid_for(noted: Setti
     assert (counts["pending"], counts["activated"], counts["pending_merged"]) == (2, 1, 1)
     assert (counts["judged"], counts["unjudged"], counts["calls"]) == (1, 0, 1)
     assert report.input_tokens + report.output_tokens == reflector.budget.tokens > 0
+
+
+def test_what_judging_pairs_costs_is_in_the_run_of_the_job_that_asked_for_it(noted: Settings) -> None:
+    lake, clock = Lake.open(noted), ManualClock(LATE)
+    with ScriptedModel([status(500), verdicts({"pair": 1, "type": "same", "reason": "one rule"})]) as model:
+        chosen = ModelSettings(base_url=model.url, name="m", calls="off", timeout_seconds=5)
+        door = ModelDoor(chosen, None, pause=0.001)
+        resolve_pending(lake, noted, clock, version="t", judges=lambda namespace: ModelJudge(door, namespace))
+        assert len(model.requests) == 2
+    run = last_runs(lake, "default")[0]
+    (spent,) = run.spent
+    assert (run.job, run.status, spent.purpose, spent.model) == ("resolve", "done", "judge", "m")
+    assert (spent.calls, spent.failed_calls) == (2, 1)
+    assert (spent.input_tokens, spent.output_tokens, spent.cost) == (run.input_tokens, run.output_tokens, run.cost)
+    assert door.budget.cost == run.cost > 0
 
 
 @pytest.mark.parametrize(

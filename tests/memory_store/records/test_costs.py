@@ -21,9 +21,7 @@ NOW = datetime(2026, 3, 10, tzinfo=UTC)
 
 def began(days_ago: float, job: str, namespace: str = "a") -> Run:
     at = NOW - timedelta(days=days_ago)
-    return Run(
-        run_id=sortable_id(int(at.timestamp() * 1000)), job=job, namespace=namespace, version="t", started_at=at
-    )
+    return Run(run_id=sortable_id(int(at.timestamp() * 1000)), job=job, namespace=namespace, version="t", started_at=at)
 
 
 def ran(lake: Lake, days_ago: float, job: str, namespace: str = "a", **spent: tuple[int, int]) -> None:
