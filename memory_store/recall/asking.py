@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from ..settings import IndexSettings
 from ..store.lance import Snapshot
 from ..store.stored import PACKED, unpacked
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A memory that one leg of a search found."""
 
     id: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +14,7 @@ from ..clock import as_utc
 from ..embedders import Embedder
 from ..settings import SearchSettings
 from ..text.aliases import Classes
-from ..text.dates import span_of
+from ..text.dates import Span, span_of
 from ..text.entities import entities_of
 from ..text.names import name_key
 from ..text.terms import identifiers, normal, row_terms, said, terms
@@ -66,6 +67,11 @@ class Ask:
     def also(self) -> frozenset[str]:
         """Every name of what the query names and that has several, as they are compared."""
         return self.classes.said(normal(self.query)) if self.classes else frozenset()
+
+    @cached_property
+    def span(self) -> Span | None:
+        """The time that the query names."""
+        return span_of(self.query, self.now) if self.now is not None else None
 
     def weigher(self, shelf: str) -> Callable[[str], float]:
         """The weight of each leg on a shelf."""
@@ -132,12 +138,15 @@ def telling_legs(
         legs.append(Leg("entities", weight("entities"), found_by({id: float(len(n)) for id, n in mentions.items()})))
     if ask.now is None:
         return legs
-    since = {id: row["valid_from"] for id, row in known.items() if row.get("valid_from")}
-    if weight("dates") and (span := span_of(ask.query, ask.now)):
-        inside = {id: float(span[0] <= as_utc(time) < span[1]) for id, time in since.items()}
+    is_dated = bool(weight("dates")) and ask.span is not None
+    since: dict[str, datetime] = {}
+    if is_dated or weight("recency"):
+        since = {id: as_utc(row["valid_from"]) for id, row in known.items() if row.get("valid_from")}
+    if is_dated and (span := ask.span):
+        inside = {id: float(span[0] <= time < span[1]) for id, time in since.items()}
         legs.append(Leg("dates", weight("dates"), found_by(inside)))
     if weight("recency"):
-        days = {id: max((ask.now - as_utc(time)).total_seconds(), 0.0) / 86_400 for id, time in since.items()}
+        days = {id: max((ask.now - time).total_seconds(), 0.0) / 86_400 for id, time in since.items()}
         lately = {id: 1 - age / RECENT_DAYS for id, age in days.items() if age < RECENT_DAYS}
         legs.append(Leg("recency", weight("recency"), found_by(lately)))
     return legs
@@ -145,11 +154,13 @@ def telling_legs(
 
 def _named(ask: Ask, known: Mapping[str, Mapping[str, Any]]) -> list[Found]:
     """What the query names: entities and subjects, said in full. It finds nothing new, and tells equals apart."""
-    text = normal(ask.query)
+    text, also = normal(ask.query), ask.also
     counts: dict[str, float] = {}
     for id, row in known.items():
-        names = {normal(name) for name in (*(row.get("entities") or ()), row.get("subject") or "") if name}
-        counts[id] = float(sum(said(name, text) or (bool(ask.also) and name_key(name) in ask.also) for name in names))
+        names = [normal(name) for name in (*(row.get("entities") or ()), row.get("subject") or "") if name]
+        # That a name is nowhere in the query is seen sooner than where it is.
+        near = {name for name in names if name in text or also}
+        counts[id] = float(sum(said(name, text) or (bool(also) and name_key(name) in also) for name in near))
     return found_by(counts)
 
 
@@ -160,15 +171,16 @@ def _whole(wanted: set[str], known: Mapping[str, Mapping[str, Any]]) -> dict[str
         written = _written(row)
         said = normal(written)
         # Taking identifiers out of a text costs much more than seeing that none of these is in it.
-        some = any(word in said for word in wanted)
+        some = [word for word in wanted if word in said]
         counts[id] = float(len(wanted & set(identifiers(written)))) if some else 0.0
     return counts
 
 
 def _written(row: Mapping[str, Any]) -> str:
     """All that a row says where identifiers may stand."""
-    said = (row.get("text"), row.get("trigger"), row.get("tool"), row.get("error_code"), *(row.get("entities") or ()))
-    return "\n".join(text for text in said if text)
+    get = row.get
+    said = (get("text"), get("trigger"), get("tool"), get("error_code"), *(get("entities") or ()))
+    return "\n".join([text for text in said if text])
 
 
 def fresh_words(query: str, worded: Sequence[Candidate], fresh: Sequence[Mapping[str, Any]]) -> list[Found]:
@@ -204,5 +216,5 @@ def cosines(
     have = {id: other for id, other in have.items() if other.shape == vector.shape}
     if not have:
         return {}
-    values = np.stack(list(have.values())) @ vector
-    return {id: float(value) for id, value in zip(have, values, strict=True) if np.isfinite(value)}
+    values = np.concatenate(list(have.values())).reshape(len(have), -1) @ vector
+    return {id: value for id, value in zip(have, values.tolist(), strict=True) if math.isfinite(value)}

@@ -8,9 +8,12 @@ fits, the best hit scores low, and a floor can be set.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -85,7 +88,8 @@ def shares(raws: Sequence[float], base: float = 0.0, least: float = 1e-9) -> lis
     [1.0, 0.5, 0.0]
     """
     span = max(max(raws, default=base) - base, least)
-    return [min(max((raw - base) / span, 0.0), 1.0) for raw in raws]
+    parts = [(raw - base) / span for raw in raws]
+    return [0.0 if part < 0.0 else 1.0 if part > 1.0 else part for part in parts]
 
 
 def found_by(raws: Mapping[str, float]) -> list[Found]:
@@ -103,13 +107,14 @@ def by_meaning(cosines: Mapping[str, float], curve: Curve, least: float) -> list
     """What a leg found by meaning, from cosines by id; `least`: see `shares`."""
     ids = sorted(cosines, key=lambda id: (-cosines[id], id))
     raws = [cosines[id] for id in ids]
-    parts = zip(ids, raws, shares(raws, curve.unrelated, least), curve(raws), strict=True)
-    return [Found(id, raw, share, float(relevance)) for id, raw, share, relevance in parts]
+    parts = zip(ids, raws, shares(raws, curve.unrelated, least), curve(raws).tolist(), strict=True)
+    return [Found(id, raw, share, relevance) for id, raw, share, relevance in parts]
 
 
 def text_relevance(bm25: float) -> float:
     """BM25 on an absolute scale: it grows with what is shared, and never reaches 1."""
-    return max(bm25, 0.0) / (max(bm25, 0.0) + _TEXT_MIDDLE)
+    score = max(bm25, 0.0)
+    return score / (score + _TEXT_MIDDLE)
 
 
 def coverage(query: set[str], text: set[str]) -> float:
@@ -121,42 +126,80 @@ def coverage(query: set[str], text: set[str]) -> float:
     return len(query & text) / len(query) if query else 0.0
 
 
+class Ranking:
+    """What the legs found, fused, before factors; what a memory's place rests on is put together when it is asked for.
+
+    Score fusion adds each leg's share by weight; reciprocal rank fusion adds weight / (k + rank) (Cormack, Clarke &
+    Büttcher 2009; R23). Legs of no weight count for nothing, but are shown.
+    """
+
+    def __init__(self, legs: Sequence[Leg], fusion: Literal["score", "rrf"] = "score", rrf_k: int = 60) -> None:
+        self._legs = legs
+        fused: dict[str, float] = {}
+        # By id: the probability that no leg of some weight is right
+        missed: dict[str, float] = {}
+        for leg in legs:
+            weight = leg.weight
+            for rank, found in enumerate(leg.found, 1):
+                id = found.id
+                part = weight / (rrf_k + rank) if fusion == "rrf" else weight * found.share
+                fused[id] = fused.get(id, 0.0) + part
+                if weight:
+                    missed[id] = missed.get(id, 1.0) * (1 - found.relevance)
+        # One or the other is enough: the probability that at least one of independent witnesses is right.
+        #: How relevant each memory is by itself, by id
+        self.relevance = {id: 1 - missed.get(id, 1.0) for id in fused}
+        level = 1.0
+        if fusion == "score" and fused:
+            best = min(fused, key=lambda id: (-fused[id], id))
+            # Of numbers below the normal ones the reciprocal is infinite: they are nothing.
+            level = self.relevance[best] / fused[best] if fused[best] >= sys.float_info.min else 0.0
+        #: What each is ranked by, but for its factors
+        self.scores = {id: level * value for id, value in fused.items()}
+
+    @cached_property
+    def _found(self) -> list[tuple[str, Mapping[str, int], Sequence[Found]]]:
+        """The legs by name: where each memory lies, and what was found."""
+        return [(leg.name, {one.id: at for at, one in enumerate(leg.found)}, leg.found) for leg in self._legs]
+
+    def found_by(self, names: Set[str]) -> set[str]:
+        """Ids of what at least one of some legs found."""
+        return {found.id for leg in self._legs if leg.name in names for found in leg.found}
+
+    def of(self, id: str, factors: Mapping[str, float]) -> Ranked:
+        """One memory, with what its fused value is multiplied by."""
+        legs = {}
+        for name, places, found in self._found:
+            if (at := places.get(id)) is not None:
+                legs[name] = Place(at + 1, found[at].raw, found[at].share, found[at].relevance)
+        return Ranked(id, self.scores[id] * math.prod(factors.values()), self.relevance[id], legs, factors)
+
+    def best_first(self, factors: Callable[[str], Mapping[str, float]], most: float = 1.0) -> Iterator[Ranked]:
+        """All, best first; equal scores in the order of ids. `factors` is asked of those only that may come next, as
+        no factors multiply by more than `most`.
+        """
+        waiting = sorted(self.scores, key=self.scores.__getitem__)
+        ready: list[tuple[float, float, str, Ranked]] = []
+        while waiting or ready:
+            while waiting and not (ready and -ready[0][0] > most * max(self.scores[waiting[-1]], 0.0)):
+                id = waiting.pop()
+                one = self.of(id, factors(id))
+                heappush(ready, (-one.score, -one.relevance, id, one))
+            yield heappop(ready)[3]
+
+
 def fuse(
     legs: Sequence[Leg],
     fusion: Literal["score", "rrf"] = "score",
     rrf_k: int = 60,
     factors: Mapping[str, Mapping[str, float]] | None = None,
 ) -> list[Ranked]:
-    """One ranking of all that the legs found, best first; equal scores in the order of ids.
+    """One ranking of all that the legs found, best first; see `Ranking`.
 
-    Score fusion adds each leg's share by weight; reciprocal rank fusion adds weight / (k + rank) (Cormack, Clarke &
-    Büttcher 2009; R23). `factors`: by id, then by name, what a memory's fused value is multiplied by. Legs of no
-    weight count for nothing, but are shown.
+    `factors`: by id, then by name, what a memory's fused value is multiplied by.
     """
-    places: dict[str, dict[str, Place]] = {}
-    fused: dict[str, float] = {}
-    # By id: the probability that no leg of some weight is right
-    missed: dict[str, float] = {}
-    for leg in legs:
-        for rank, found in enumerate(leg.found, 1):
-            id = found.id
-            places.setdefault(id, {})[leg.name] = Place(rank, found.raw, found.share, found.relevance)
-            part = leg.weight / (rrf_k + rank) if fusion == "rrf" else leg.weight * found.share
-            fused[id] = fused.get(id, 0.0) + part
-            if leg.weight:
-                missed[id] = missed.get(id, 1.0) * (1 - found.relevance)
-    # One or the other is enough: the probability that at least one of independent witnesses is right.
-    worth = {id: 1 - missed.get(id, 1.0) for id in places}
-    level = 1.0
-    if fusion == "score" and fused:
-        best = min(fused, key=lambda id: (-fused[id], id))
-        level = worth[best] / fused[best] if fused[best] > 0 else 0.0
-    ranked = []
-    for id, by_leg in places.items():
-        some = dict((factors or {}).get(id, {}))
-        score = level * fused[id] * math.prod(some.values())
-        ranked.append(Ranked(id, score, worth[id], by_leg, some))
-    return sorted(ranked, key=lambda hit: (-hit.score, -hit.relevance, hit.id))
+    known = factors or {}
+    return list(Ranking(legs, fusion, rrf_k).best_first(lambda id: dict(known.get(id, {})), math.inf))
 
 
 def decayed(importance: float, days: float, rate: float = DECAY) -> float:
@@ -207,6 +250,18 @@ def usefulness(low: float, high: float, weight: float) -> float:
     (1.06, 1.0, 0.85)
     """
     return 1 + weight * (max(low, 0.0) + min(high, 0.0))
+
+
+def most_factor(uses: Iterable[Use], settings: SearchSettings) -> float:
+    """The most that any `row_factors` multiply by, for rows of which no more is known than this: only what was useful
+    comes before what is as well found.
+    """
+    gains = (
+        usefulness(use.low, use.high, settings.usefulness_weight)
+        for use in uses
+        if use.low is not None and use.high is not None
+    )
+    return max(1.0, max(gains, default=1.0))
 
 
 def _days(since: datetime, now: datetime) -> float:

@@ -6,10 +6,11 @@ passages, the turns themselves. A query names kinds, so most look at one shelf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..embedders import Embedder
@@ -18,13 +19,12 @@ from ..schema import arrow_schema
 from ..settings import RerankSettings, SearchSettings
 from ..store.tables import MEMORIES, PASSAGES, Tables
 from ..text.aliases import Classes
-from ..text.dates import span_of
 from ..text.entities import entities_of
 from .asking import Candidate, Near, Worded
 from .legs import LEAST_SPAN, NO_CLASSES, RECENT_DAYS, Ask, cosines_of, found_legs, shelf_legs, telling_legs
 from .passage_legs import AROUND, NEAR, SAID, Pool, episode_legs, neighbour_legs, pool_of
 from .predicates import Filter, matches
-from .ranking import Leg, Place, Ranked, fuse, row_factors
+from .ranking import Leg, Place, Ranked, Ranking, most_factor, row_factors
 from .relations import mentions_in, neighbours
 from .rerank import rerank
 
@@ -113,7 +113,7 @@ def find(
     others = None if kinds is None else tuple(kind for kind in kinds if kind not in ("episode", "passage"))
     fresh = list(overlay)
     if others is None or others or not kinds:
-        hits += search.memories("memories", replace(filter, kinds=others), fresh)
+        hits += search.memories("memories", filter if kinds == others else replace(filter, kinds=others), fresh)
     if kinds is not None and "episode" in kinds:
         hits += search.memories("episodes", replace(filter, kinds=("episode",)), fresh)
     if kinds is not None and "passage" in kinds and tables.has_passages():
@@ -244,35 +244,38 @@ class _Search:
         names = entities_of(self.ask.query) if weight("entities") else ()
         groups = [tuple(sorted(also)), names, tuple(close)]
         narrow = [replace(filter, entity_groups=(*filter.entity_groups, group)) for group in groups if group]
-        if weight("dates") and (span := span_of(self.ask.query, self.now)):
-            narrow.append(_between(filter, *span))
+        if weight("dates") and self.ask.span is not None:
+            narrow.append(_between(filter, *self.ask.span))
         if weight("recency"):
             narrow.append(_between(filter, self.now - timedelta(days=RECENT_DAYS), self.now))
         return narrow
 
-    def _rank(self, legs: Sequence[Leg], known: Mapping[str, Mapping[str, Any]], floors: _Floors) -> list[Ranked]:
+    def _rank(self, legs: Sequence[Leg], known: Mapping[str, Mapping[str, Any]], floors: _Floors) -> Iterator[Ranked]:
+        """What no floor leaves out, best first; what stands further down than anyone asks is not looked at."""
         settings = self.ask.settings
         used = self.uses(known) if self.uses is not None else {}
-        factors = {id: row_factors(row, self.now, used.get(id), settings) for id, row in known.items()}
-        ranked = fuse(legs, settings.fusion, settings.rrf_k, factors)
+        ranking = Ranking(legs, settings.fusion, settings.rrf_k)
         is_cjk = is_mostly_cjk(self.ask.query)
-        is_worded = any(not WORDED.isdisjoint(hit.legs) for hit in ranked)
-        best = max((hit.relevance for hit in ranked if not NAMED.isdisjoint(hit.legs)), default=0.0)
-        named = best * floors.named
+        by_words, by_names = ranking.found_by(WORDED), ranking.found_by(NAMED)
+        named = max((ranking.relevance[id] for id in by_names), default=0.0) * floors.named
 
         most = max(floors.all, floors.lone, named)
 
         def floor(hit: Ranked) -> float:
             if hit.relevance >= most or is_mostly_cjk(known[hit.id]["text"] or "") != is_cjk:
                 return 0.0  # across scripts a cosine says which is nearer, not how near
-            if not NAMED.isdisjoint(hit.legs):
+            if hit.id in by_names:
                 return 0.0
             share = 0.0 if known[hit.id]["kind"] in _GENERAL else named
-            if not WORDED.isdisjoint(hit.legs):
+            if hit.id in by_words:
                 return share  # among few memories a shared word scores next to nothing, and is one all the same
-            return max(floors.all, floors.lone if is_worded else 0.0, share)
+            return max(floors.all, floors.lone if by_words else 0.0, share)
 
-        return [hit for hit in ranked if hit.relevance >= floor(hit)]
+        def factors(id: str) -> Mapping[str, float]:
+            return row_factors(known[id], self.now, used.get(id), settings)
+
+        ranked = ranking.best_first(factors, most_factor(used.values(), settings))
+        return (hit for hit in ranked if hit.relevance >= floor(hit))
 
 
 def placed(
@@ -334,7 +337,7 @@ def read_hits(
     tables: Tables,
     table: str,
     filter: Filter,
-    ranked: Sequence[Ranked],
+    ranked: Iterable[Ranked],
     limit: int,
     fresh: Mapping[str, Mapping[str, Any]],
     known: Mapping[str, Mapping[str, Any]] | None = None,
@@ -345,10 +348,8 @@ def read_hits(
     names = _columns(table)
     known = known or {}
     hits: list[Hit] = []
-    start = 0
-    while len(hits) < limit and start < len(ranked):
-        some = ranked[start : start + limit - len(hits)]
-        start += len(some)
+    following = iter(ranked)
+    while some := list(islice(following, limit - len(hits))):
         wanted = tuple(hit.id for hit in some if hit.id not in fresh and hit.id not in known)
         found = tables.scan(replace(filter, ids=wanted), names, table).to_pylist() if wanted else []
         found += [{name: known[hit.id].get(name) for name in names} for hit in some if hit.id in known]

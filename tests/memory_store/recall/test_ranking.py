@@ -13,15 +13,18 @@ from hypothesis import strategies as st
 from hindlake.memory_store.recall.ranking import (
     Found,
     Leg,
+    Ranking,
     coverage,
     decayed,
     fuse,
+    most_factor,
     row_factors,
     shares,
     text_relevance,
     usefulness,
 )
 from hindlake.memory_store.records.usage import Use
+from hindlake.memory_store.settings import SearchSettings
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -90,8 +93,47 @@ def test_each_hit_says_where_each_leg_had_it(some: list[Leg]) -> None:
     assert told == {key: (found.id, found.raw) for key, found in places.items()}
 
 
+@given(some=legs(), fusion=st.sampled_from(["score", "rrf"]), factors=factor_sets, best=st.floats(1, 2))
+def test_the_best_come_as_if_all_were_looked_at(some: list[Leg], fusion: Any, factors: Any, best: float) -> None:
+    factors = {id: {**own, "usefulness": best} if "decay" in own else own for id, own in factors.items()}
+    asked: list[str] = []
+
+    def own(id: str) -> dict[str, float]:
+        asked.append(id)
+        return dict(factors.get(id, {}))
+
+    every = [Ranking(some, fusion).of(id, factors.get(id, {})) for leg in some for id in {one.id for one in leg.found}]
+    ordered = sorted({one.id: one for one in every}.values(), key=lambda hit: (-hit.score, -hit.relevance, hit.id))
+    assert list(Ranking(some, fusion).best_first(own, best)) == ordered == fuse(some, fusion, 60, factors)
+    assert sorted(asked) == sorted(one.id for one in ordered)
+
+
+def test_what_can_come_no_further_up_is_not_weighed() -> None:
+    leg = Leg("vector", 1.0, [Found(f"{place:02}", 0.9, 1 - place / 10, 0.9) for place in range(10)])
+    asked: list[str] = []
+
+    def own(id: str) -> dict[str, float]:
+        asked.append(id)
+        return {"confidence": 0.75}
+
+    assert [hit.id for hit, _ in zip(Ranking([leg]).best_first(own), range(3), strict=False)] == ["00", "01", "02"]
+    assert len(asked) < 10
+
+
+@given(uses=st.lists(st.builds(Use, st.just(NOW), st.none() | st.floats(-1, 1), st.none() | st.floats(-1, 1))))
+def test_no_row_is_multiplied_by_more_than_the_most(uses: list[Use]) -> None:
+    row = {"kind": "experience", "confidence": 1.0, "importance": 1.0, "strength": 1.0, "valid_from": NOW}
+    settings = SearchSettings()
+    most = most_factor(uses, settings)
+    assert all(math.prod(row_factors(row, NOW, use, settings).values()) <= most for use in (None, *uses))
+
+
 def test_nothing_found_is_nothing_ranked() -> None:
     assert fuse([]) == fuse([Leg("vector", 1.0, [])]) == []
+
+
+def test_a_share_next_to_nothing_makes_no_score_infinite() -> None:
+    assert fuse([Leg("vector", 0.25, [Found("a", 0.0, 2e-313, 1.0)])])[0].score == 0
 
 
 def test_the_best_of_nothing_relevant_scores_low() -> None:
