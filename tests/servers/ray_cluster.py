@@ -14,11 +14,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: A node that says nothing is dead after two seconds or so, instead of fifteen.
+#: A node whose process is gone refuses four looks in two seconds, and is dead; one that a busy machine keeps waiting
+#: has a minute.
 _HASTY = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "500",
-    "RAY_health_check_timeout_ms": "1500",
+    "RAY_health_check_timeout_ms": "15000",
     "RAY_health_check_failure_threshold": "4",
 }
 
@@ -49,11 +50,17 @@ class Cluster:
         self.nodes.append(self.start(f"--address={self.address}", "--num-cpus=1"))
 
     def kill_node(self) -> None:
-        """Kill what runs a node, as a machine that goes dark."""
-        raylets = [(node, pid) for node in self.nodes for pid in _children(node.pid) if "/raylet " in _command(pid)]
+        """Kill what runs a node, as a machine that goes dark. Raises `RuntimeError` where no node runs."""
+        raylets = [(node, pid) for node in self.nodes for pid in _session(node.pid) if _name(pid) == "raylet"]
+        if not raylets:
+            raise RuntimeError(f"no raylet of {[node.pid for node in self.nodes]} is alive: {self.told()}")
         node, raylet = raylets[0]
         os.kill(raylet, signal.SIGKILL)
         self.nodes.remove(node)
+
+    def told(self) -> list[str]:
+        """What runs of each node, for messages."""
+        return [f"{node.pid} ({node.poll()}): {sorted(map(_name, _session(node.pid)))}" for node in self.started]
 
 
 @contextmanager
@@ -101,14 +108,15 @@ def _wait_for(port: int, seconds: float = 120) -> None:
         time.sleep(0.2)
 
 
-def _children(parent: int) -> Iterator[int]:
+def _session(leader: int) -> Iterator[int]:
+    """Processes of the session of `ray start`: what it starts stays in it, whoever its parent is by then."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
+            if int(stat.read_text().rpartition(")")[2].split()[3]) == leader:
                 yield int(stat.parent.name)
 
 
-def _command(pid: int) -> str:
+def _name(pid: int) -> str:
     with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        return Path(f"/proc/{pid}/comm").read_text().strip()
     return ""
