@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from ..files.lake import Lake
 from ..schema import arrow_schema, conform
@@ -29,6 +30,12 @@ class Overlay:
     waiting: int = 0
     #: Place in the log that the store stood at
     folded_to: int = 0
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """What was added, row by row."""
+        rows: list[dict[str, Any]] = self.added.to_pylist()
+        return rows
 
 
 class OverlayReader:
@@ -78,7 +85,8 @@ class OverlayReader:
             self._number += len(newer)
             found = [conform(rows, "log") for _, rows in self._lake.read_tables(newer)]
             self._log = pa.concat_tables([self._log, *found])
-        self._log = self._log.filter(pc.greater(self._log.column("seq"), folded_to))
+        if self._log.num_rows:
+            self._log = self._log.filter(pc.greater(self._log.column("seq"), folded_to))
         self._start = folded_to
         return self._log
 

@@ -13,6 +13,7 @@ from ..clock import Clock
 from ..embedders import Embedder, embedder_named
 from ..errors import StoreError
 from ..files.lake import Lake
+from ..files.store_copy import StoreCopy
 from ..history.overlay import Overlay, OverlayReader
 from ..records.usage import CreditReader, Use
 from ..records.vectors import embed_texts, text_to_embed
@@ -38,6 +39,8 @@ class _View:
     generation: Generation
     tables: Tables
     embedder: Embedder
+    #: Whether the tables are a copy on this machine of those in a bucket
+    is_copy: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Reader:
     def __init__(self, lake: Lake, settings: Settings, clock: Clock, generation: Generation | None = None) -> None:
         self._lake, self._settings, self._clock = lake, settings, clock
         self._pinned = generation
+        self._copies = StoreCopy(lake, settings) if settings.is_remote and settings.index.copy_to else None
         self._books = BookKeeper()
         self._lock = threading.Lock()
         self._view: _View | None = None
@@ -123,7 +127,10 @@ class Reader:
         try:
             return act(view)
         except StoreError:
-            # A generation that was dropped under this search: readers had been switched away from it.
+            # A generation that was dropped under this search: readers had been switched away from it. Or a copy of one
+            # that is damaged, or was removed.
+            if self._copies is not None and view.is_copy:
+                self._copies.forget(view.generation.name)
             now = self._current()
             if now is view:
                 raise
@@ -140,9 +147,10 @@ class Reader:
             seq[namespace] = overlay.seq
             wanted = where.states
             hidden += [id for id, state in overlay.states.items() if wanted is not None and state not in wanted]
-            fresh += [row for row in overlay.added.to_pylist() if matches(row, where)]
+            fresh += [row for row in overlay.rows if matches(row, where)]
         classes = book.entities(subject_of(where))
-        return _Scope(replace(where, not_ids=(*where.not_ids, *hidden)), fresh, seq, classes)
+        where = replace(where, not_ids=(*where.not_ids, *hidden)) if hidden else where
+        return _Scope(where, fresh, seq, classes)
 
     def _answers(self, view: _View, queries: Sequence[str], where: Filter, limit: int) -> list[Answer]:
         scope = self._scope(view, where)
@@ -216,11 +224,15 @@ class Reader:
     def _current(self) -> _View:
         with self._lock:
             generation = self._pinned or ensure(self._lake, self._settings, self._clock)
-            if self._view is None or self._view.generation != generation:
+            copy = self._copies.ready(generation.name) if self._copies is not None else ""
+            if self._view is None or self._view.generation != generation or self._view.is_copy != bool(copy):
                 embedder = embedder_named(generation.embedder, self._settings)
-                self._view = _View(generation, open_tables(self._settings, generation), embedder)
+                self._view = _View(generation, self._tables(generation, copy), embedder, bool(copy))
                 self._latest.clear()
             return self._view
+
+    def _tables(self, generation: Generation, copy: str) -> Tables:
+        return Tables.open(copy, self._settings) if copy else open_tables(self._settings, generation)
 
     def _read_overlay(self, view: _View, namespace: str) -> Overlay:
         """What was written since the fold. The fold's place is read first, so that nothing falls in between."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..store.lance import Snapshot
 
     Mask = npt.NDArray[np.bool_]
+    Places = npt.NDArray[np.int64]
 
 #: Hidden rows of a filter that are left out after; of more, the table is asked.
 _HIDDEN = 1_000
@@ -83,30 +84,38 @@ class Resident:
 
     def pieces(self, addresses: Sequence[int]) -> list[Any] | None:
         """Rows in one piece each, by address; None if one is not here."""
-        places = self._places(addresses)
-        return None if places is None else [rows.piece(place) for rows, place in places]
+        if (placed := self._placed(addresses)) is None:
+            return None
+        found: list[Any] = [None] * len(addresses)
+        for rows, wanted, places in placed:
+            for number, piece in zip(wanted.tolist(), rows.pieces(places), strict=True):
+                found[number] = piece
+        return found
 
     def vectors(self, addresses: Sequence[int]) -> dict[int, npt.NDArray[np.float32]] | None:
         """Vectors by address, of the rows that have one; None if a row is not here."""
-        if (places := self._places(addresses)) is None:
+        if (placed := self._placed(addresses)) is None:
             return None
-        slots = (
-            (address, rows, int(rows.vector_of[at])) for address, (rows, at) in zip(addresses, places, strict=True)
-        )
-        return {address: rows.vectors[slot] for address, rows, slot in slots if slot >= 0}
+        found: dict[int, npt.NDArray[np.float32]] = {}
+        for rows, wanted, places in placed:
+            slots = rows.vector_of[places]
+            has = slots >= 0
+            found |= dict(zip(wanted[has].tolist(), rows.vectors[slots[has]], strict=True))
+        return {addresses[number]: vector for number, vector in found.items()}
 
-    def _places(self, addresses: Sequence[int]) -> list[tuple[Rows, int]] | None:
+    def _placed(self, addresses: Sequence[int]) -> list[tuple[Rows, Places, Places]] | None:
+        """Which of some addresses each part has, by their number, and where; None if one is nowhere."""
         import numpy as np
 
         wanted = np.asarray(addresses, np.uint64)
-        places: list[tuple[Rows, int] | None] = [None] * len(wanted)
+        placed = []
         for part in self.parts:
             known = part.rows.ordered
             at = np.searchsorted(known, wanted)
             inside = np.flatnonzero(at < len(known))
-            for place in inside[known[at[inside]] == wanted[inside]].tolist():
-                places[place] = part.rows, int(part.rows.by_address[at[place]])
-        return None if None in places else places  # type: ignore[return-value]
+            inside = inside[known[at[inside]] == wanted[inside]]
+            placed.append((part.rows, inside, part.rows.by_address[at[inside]]))
+        return placed if sum(len(inside) for _, inside, _ in placed) == len(wanted) else None
 
 
 class _Named(msgspec.Struct):

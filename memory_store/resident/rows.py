@@ -7,6 +7,7 @@ cell (`cells`), so that the nearest are found by looking at few of them, whole a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -102,10 +103,13 @@ class Rows:
             self._passing[filter] = known
         return known
 
-    def piece(self, place: int) -> Any:
-        """A row in one piece."""
-        start = int(self.packed_ends[place - 1]) if place else 0
-        return self.packed[start : int(self.packed_ends[place])]
+    def pieces(self, places: npt.NDArray[np.integer[Any]]) -> Iterator[Any]:
+        """Some rows, in one piece each."""
+        import numpy as np
+
+        ends = self.packed_ends[places]
+        starts = np.where(places > 0, self.packed_ends[places - 1], 0)
+        return (self.packed[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
