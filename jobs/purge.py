@@ -47,6 +47,7 @@ OUT_OF_REACH = (
     "exports, copies and logs outside of this home and of its backups",
     "spools of other machines, until their recorders are collected and the sweep is done",
     "processes that run: what they hold in memory, until they end",
+    "copies of the store on machines that search a bucket (index.copy_to), until each looks at it next",
     "blocks of a disk that held deleted files, and old versions in a bucket that keeps versions",
 )
 

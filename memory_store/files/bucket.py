@@ -10,6 +10,7 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import obstore
@@ -69,6 +70,21 @@ class Bucket:
         """The bytes of a file. Raises `FileNotFoundError`."""
         with self.ready() as store:
             return bytes(obstore.get(store, path).bytes())
+
+    def fetch(self, path: str, to: Path) -> None:
+        """Write the bytes of a file into a file of this machine, some at a time. Raises `FileNotFoundError`, and what
+        writing raises.
+        """
+        with open(to, "wb") as file, self.ready() as store:
+            chunks = iter(obstore.get(store, path).stream())
+            while True:
+                try:
+                    chunk = next(chunks, None)
+                except OSError as error:  # what a stream that breaks off raises
+                    raise ConnectionError(str(error)) from error
+                if chunk is None:
+                    return
+                file.write(chunk)
 
     def size(self, path: str) -> int:
         """Bytes of a file. Raises `FileNotFoundError`."""

@@ -24,5 +24,11 @@ class IndexSettings(Section):
     waiting_rows: int = Field(2_000, ge=0)
     #: Most megabytes of the files beside a table that its rows are laid out in for searching; 0: none are made or used
     resident_mb: int = Field(4_096, ge=0)
+    #: Folder of this machine that keeps a copy of the store of a home in a bucket, for searches; empty: none is made
+    copy_to: str = ""
+    #: Most megabytes of a store that is copied there
+    copy_mb: int = Field(10_240, ge=0)
+    #: Seconds after which searches have the copy brought up to date; what came since is read from the lake
+    copy_seconds: float = Field(60.0, ge=0)
     #: Most megabytes of indexes that a process keeps in memory
     cache_mb: int = Field(1_024, ge=16)

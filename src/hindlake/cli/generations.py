@@ -50,6 +50,28 @@ def list_(context: typer.Context, home: HomeOption = None, json: JsonOption = Fa
     session.answer({"generations": found}, show)
 
 
+@generations.command("copy")
+def copy(context: typer.Context, home: HomeOption = None, json: JsonOption = False) -> None:
+    """Bring the copy that searches on this machine read, of the generation in use in a bucket, up to date.
+
+    Searches do that by themselves where HINDLAKE_INDEX_COPY_TO names a folder; the first time it takes a while.
+
+    \b
+    HINDLAKE_INDEX_COPY_TO=/var/cache/hindlake hindlake generations copy
+    """
+    from ..memory_store.files.store_copy import StoreCopy
+    from ..memory_store.store.registry import current
+
+    session = Session(context, home, None, json)
+    one = current(session.lake)
+    done = StoreCopy(session.lake, session.settings).bring(one.name)
+    said = f"{done.files} files, {done.bytes / 2**20:.1f} MB; {done.fetched} fetched, {done.removed} removed"
+    if done.reason:
+        said = f"is not copied and is read in the bucket: {done.reason}"
+    value = {"number": one.number, **asdict(done)}
+    session.answer(value, lambda: session.line(f"generation {one.number}: {said}"))
+
+
 @generations.command("use")
 def use(context: typer.Context, number: NumberArgument, home: HomeOption = None, json: JsonOption = False) -> None:
     """Switch readers to a generation. What was written meanwhile is folded into it first, so nothing is missed.
