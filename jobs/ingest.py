@@ -187,15 +187,17 @@ class _Parts:
     def _join(self, waiting: _Open) -> None:
         try:
             draft = waiting.format.join(waiting.key, waiting.parts)
-            draft.where = waiting.where
-            self._writer.add(draft, self._stamp, f"ingest:{waiting.format.name}", self._verdict)
+            drafts = [draft, *draft.begun]
+            for one in drafts:
+                one.where = waiting.where
+                self._writer.add(one, self._stamp, f"ingest:{waiting.format.name}", self._verdict)
         except RecordError as error:
             self._reject(waiting.where, str(error))
         except RecursionError:
             self._reject(waiting.where, "nested too deeply")
         else:
-            self._verdict.records += 1
-            self._verdict.notes.extend(f"{waiting.where}: {note}" for note in draft.notes)
+            self._verdict.records += len(drafts)
+            self._verdict.notes.extend(f"{waiting.where}: {note}" for one in drafts for note in one.notes)
 
     def _reject(self, where: str, why: str) -> None:
         self._verdict.records += 1

@@ -40,6 +40,10 @@ class Draft:
     where: str = ""
     #: What was odd about it, for the report
     notes: list[str] = field(default_factory=list)
+    #: Identity of the trace that began this one; empty: none is known
+    parent: tuple[str, ...] = ()
+    #: Traces that this one began and whose records lay among its own
+    begun: list[Draft] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,11 @@ class Stamp:
 
 def trace_id_of(namespace: str, draft: Draft) -> str:
     """The id of a draft's trace: the same record gives the same id, wherever it was read."""
-    return derive_id(namespace, "trace", *draft.identity)
+    return _trace_id(namespace, draft.identity)
+
+
+def _trace_id(namespace: str, identity: tuple[str, ...]) -> str:
+    return derive_id(namespace, "trace", *identity)
 
 
 def finish(draft: Draft, stamp: Stamp, source: str) -> list[Event]:
@@ -71,6 +79,7 @@ def finish(draft: Draft, stamp: Stamp, source: str) -> list[Event]:
     trace has a time, all have the stamp's `now` and `time_source` is "ingest".
     """
     trace_id = trace_id_of(stamp.namespace, draft)
+    parent = _trace_id(stamp.namespace, draft.parent) if draft.parent else ""
     known = next((one.at for one in draft.events if one.at != UNTIMED), None)
     time_source = "event" if known else "ingest"
     at = known or stamp.now
@@ -87,7 +96,7 @@ def finish(draft: Draft, stamp: Stamp, source: str) -> list[Event]:
                 one, namespace=stamp.namespace, trace_id=trace_id, event_id=ids[name], seq=one.seq or seq, at=at,
                 source=source, source_ref=draft.where, time_source=time_source,
                 subject=one.subject or stamp.subject, agent_role=one.agent_role or stamp.agent_role,
-                task_type=one.task_type or stamp.task_type,
+                task_type=one.task_type or stamp.task_type, parent_trace_id=one.parent_trace_id or parent,
             )
         )  # fmt: skip
     for one in finished:

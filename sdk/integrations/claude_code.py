@@ -66,6 +66,28 @@ def session_trace(namespace: str, session_id: str) -> str:
     return trace_id_of(namespace, Draft(("claude-code", session_id), []))
 
 
+def session_logs(hook: HookInput) -> list[Path]:
+    """The session's log and those of its subagents, which lie in a folder of the session's or, of old, beside its log.
+
+    Raises `UsageError` where the session has no log.
+    """
+    log = hook.transcript
+    if log is None or not log.is_file():
+        raise UsageError(f"the session's log {log or ''} is not there: Claude Code names it in the input")
+    own = sorted((log.with_suffix("") / "subagents").glob("agent-*.jsonl"))
+    beside = [path for path in sorted(log.parent.glob("agent-*.jsonl")) if _session_of(path) == hook.session_id]
+    return [log, *own, *beside]
+
+
+def _session_of(log: Path) -> str:
+    """The session that the first entry of a log names."""
+    try:
+        with log.open("rb") as lines:
+            return text(mapping(parse_json(lines.readline())).get("sessionId"))
+    except (OSError, ValueError):
+        return ""
+
+
 class Given:
     """Which memories a session was given: one that stands in its context is not given again."""
 

@@ -223,3 +223,21 @@ def test_a_log_that_may_not_be_read_is_said_so(settings: Settings, session: Sess
     with pytest.raises((OSError, HindlakeError)):
         ask(told("SessionEnd", session), settings)
     assert "failed" in log_of(settings)
+
+
+def test_what_subagents_did_is_logged_with_the_session(settings: Settings, session: Session, tmp_path: Path) -> None:
+    entry = json.loads(session.path.read_text().splitlines()[1]) | {"isSidechain": True}
+    own = tmp_path / SESSION / "subagents"
+    own.mkdir(parents=True)
+    for path, more in (
+        (own / "agent-a1.jsonl", {"agentId": "a1"}),
+        (tmp_path / "agent-a2.jsonl", {"agentId": "a2"}),
+        (tmp_path / "agent-a3.jsonl", {"agentId": "a3", "sessionId": "another"}),
+        (tmp_path / "agent-a4.jsonl", {"agentId": "a4", "sessionId": None}),
+    ):
+        path.write_text(json.dumps(entry | more) + "\n", encoding="utf-8")
+    ask(told("SubagentStop", session), settings)
+    found = scan_events(Lake.open(settings), "default", ["trace_id", "parent_trace_id", "attributes"]).to_pylist()
+    begun = {row["trace_id"] for row in found if row["parent_trace_id"] == session_trace("default", SESSION)}
+    assert len(begun) == 2
+    assert "subagent" in "".join(row["attributes"] for row in found if row["trace_id"] in begun)

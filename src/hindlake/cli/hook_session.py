@@ -10,7 +10,7 @@ from typing import Any
 from ..memory_store.capture.events import Event
 from ..memory_store.capture.traces import write_events
 from ..memory_store.clock import SystemClock
-from ..memory_store.errors import HindlakeError, UsageError
+from ..memory_store.errors import HindlakeError
 from ..memory_store.files.lake import Lake
 from ..memory_store.ids import derive_id
 from ..memory_store.records.requests import ask_for_reflection
@@ -23,6 +23,7 @@ from ..sdk.integrations.claude_code import (
     answer,
     block_for,
     hook_input,
+    session_logs,
     session_trace,
 )
 
@@ -61,16 +62,13 @@ def _block(hook: HookInput, settings: Settings, subject: str) -> dict[str, Any] 
 
 
 def _log_session(hook: HookInput, settings: Settings, subject: str) -> str:
-    """Log the session as far as it has come, ask for a reflection if it is over, and tell what was done."""
+    """Log session and subagents as far as they have come, ask for a reflection at the end, and tell what was done."""
     from ..jobs.ingest import ingest
 
-    if hook.transcript is None or not hook.transcript.is_file():
-        raise UsageError(f"the session's log {hook.transcript or ''} is not there: Claude Code names it in the input")
-    _quiet(hook.transcript)
+    logs = session_logs(hook)
+    _quiet(logs[0])
     clock, lake = SystemClock(), Lake.open(settings)
-    report = ingest(
-        lake, [hook.transcript], settings, clock, namespace=settings.namespace, format="claude-code", subject=subject
-    )
+    report = ingest(lake, logs, settings, clock, namespace=settings.namespace, format="claude-code", subject=subject)
     told = f"{report.events} events, {len(report.rejected)} lines rejected"
     if hook.event == END:
         Given(settings, hook.session_id).forget()
