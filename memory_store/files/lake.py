@@ -324,7 +324,7 @@ class Lake:
             if not self.exists(MARKER):
                 with contextlib.suppress(FileExistsError):
                     data = msgspec.json.encode(new_format())
-                    self._try(lambda: self._store.create(MARKER, data), f"create {MARKER}")
+                    tried(lambda: self._store.create(MARKER, data), f"create {MARKER}", self.url)
             self._is_marked = True
 
     def _prove(self) -> None:
@@ -334,7 +334,7 @@ class Lake:
         with contextlib.suppress(FileNotFoundError):  # a lake that is being restored gets its format last
             data = self.get(MARKER)
             try:
-                self._try(lambda: self._store.create(MARKER, data), f"create {MARKER}")
+                tried(lambda: self._store.create(MARKER, data), f"create {MARKER}", self.url)
             except FileExistsError:
                 self._is_proven = True
                 return
@@ -344,12 +344,9 @@ class Lake:
         if not self._is_known:
             data: bytes | None = None
             with contextlib.suppress(FileNotFoundError):
-                data = self._try(lambda: self._store.get(MARKER), what)
+                data = tried(lambda: self._store.get(MARKER), what, self.url)
             check_format(read_format(data, self.url), self.url)
             self._is_known, self._is_marked = True, self._is_marked or data is not None
-        return self._try(act, what)
-
-    def _try(self, act: Callable[[], _T], what: str) -> _T:
         return tried(act, what, self.url)
 
 

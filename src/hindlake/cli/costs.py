@@ -42,7 +42,7 @@ def costs(
         raise UsageError(f"--days is {days}: ask for at least one")
     session = Session(context, home, namespace, json)
     lake, now = session.lake, session.clock.now()
-    chosen = lake.chosen([session.named_namespace] if session.named_namespace else None)
+    chosen = lake.chosen(session.namespaces)
     found = read_costs(lake, chosen, now - timedelta(days=days), now)
     session.answer({"days": days, **asdict(found)}, lambda: _show(session, found, days, runs))
 

@@ -246,7 +246,7 @@ def run_aliases(
     from ..flows.maintenance import run_step
 
     session = Session(context, home, namespace, json)
-    namespaces = [session.named_namespace] if session.named_namespace else None
+    namespaces = session.namespaces
     report = run_step(
         "aliases", session.settings, session.clock, version=__version__, namespaces=namespaces, dry_run=dry_run
     )  # fmt: skip

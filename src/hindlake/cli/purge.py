@@ -48,7 +48,7 @@ def purge(
     if sweep:
         if ids or subject or trace:
             raise UsageError("--sweep finishes purges that were asked for before: it takes no memories")
-        chosen = [session.named_namespace] if session.named_namespace else None
+        chosen = session.namespaces
         receipts = run_purge_sweep(session.settings, session.clock, namespaces=chosen, now=now)
         some = [receipt.summary() for receipt in receipts]
 

@@ -72,7 +72,7 @@ def compact(
     from ..flows.pipeline import run_compact
 
     session = Session(context, home, namespace, json)
-    namespaces = [session.named_namespace] if session.named_namespace else None
+    namespaces = session.namespaces
     with progress_bar(session, "days") as progress:
         report = run_compact(
             session.settings, session.clock, version=__version__, namespaces=namespaces, progress=progress
@@ -134,7 +134,7 @@ def reflect(
     if ask and not dry_run:
         raise UsageError("--ask goes with --dry-run: a run that is none asks the model anyway")
     engine = "ray" if ray else "loop" if loop else "auto"
-    namespaces = [session.named_namespace] if session.named_namespace else None
+    namespaces = session.namespaces
     if prefect:
         if dry_run:
             raise UsageError("--dry-run shows decisions here; it can't be combined with --prefect")

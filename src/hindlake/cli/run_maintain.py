@@ -63,7 +63,7 @@ def _run(session: Session, steps: Sequence[str], dry_run: bool) -> None:
     from ..flows.pipeline import run_collect
 
     run_collect(session.settings, session.clock)
-    named = [session.named_namespace] if session.named_namespace else None
+    named = session.namespaces
     reports = [
         run_step(step, session.settings, session.clock, version=__version__, namespaces=named, dry_run=dry_run)
         for step in steps

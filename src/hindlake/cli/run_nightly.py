@@ -138,7 +138,7 @@ def _options(session: Session, dry_run: bool, reflector: ReflectorName, ray: boo
         raise UsageError("--ray and --loop exclude each other")
     return {
         "version": __version__,
-        "namespaces": [session.named_namespace] if session.named_namespace else None,
+        "namespaces": session.namespaces,
         "reflector": reflector.value,
         "engine": "ray" if ray else "loop" if loop else "auto",
         "dry_run": dry_run,

@@ -31,7 +31,7 @@ def passages(
     report = run_passages(
         session.settings,
         session.clock,
-        namespaces=[session.named_namespace] if session.named_namespace else None,
+        namespaces=session.namespaces,
         progress=lambda done, total: session.note(f"{done} of {total} turns"),
     )
     session.answer(asdict(report), lambda: session.line(f"{report.written} passages written"))

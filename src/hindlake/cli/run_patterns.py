@@ -55,7 +55,7 @@ def patterns(
         session.settings,
         session.clock,
         version=__version__,
-        namespaces=[session.named_namespace] if session.named_namespace else None,
+        namespaces=session.namespaces,
         reflector=reflector.value,
         engine="ray" if ray else "loop" if loop else "auto",
         days=days,

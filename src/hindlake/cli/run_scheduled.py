@@ -10,6 +10,8 @@ import typer
 from .run import ReflectorName, progress_bar, runs, tell_busy
 from .session import HomeOption, JsonOption, NamespaceOption, Session
 
+ReflectorOption = Annotated[ReflectorName, typer.Option(help="As in `hindlake run reflect`.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `hindlake run`."""
@@ -19,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def hourly(
     context: typer.Context,
-    reflector: Annotated[ReflectorName, typer.Option(help="As in `hindlake run reflect`.")] = ReflectorName.auto,
+    reflector: ReflectorOption = ReflectorName.auto,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
     json: JsonOption = False,
@@ -34,14 +36,14 @@ def hourly(
 
     session = Session(context, home, namespace, json)
     settings, clock = session.settings, session.clock
-    named = [session.named_namespace] if session.named_namespace else None
     counts: dict[str, dict[str, int]] = {"collect": _counts(run_collect(settings, clock))}
-    counts["compact"] = _counts(run_compact(settings, clock, version=__version__, namespaces=named))
-    counts["passages"] = _counts(run_passages(settings, clock, namespaces=named))
+    counts["compact"] = _counts(run_compact(settings, clock, version=__version__, namespaces=session.namespaces))
+    counts["passages"] = _counts(run_passages(settings, clock, namespaces=session.namespaces))
     with progress_bar(session, "traces") as progress:
         report = run_reflect(
-            settings, clock, version=__version__, namespaces=named, reflector=reflector.value, progress=progress
-        )
+            settings, clock, version=__version__, namespaces=session.namespaces, reflector=reflector.value,
+            progress=progress,
+        )  # fmt: skip
     tell_busy(session, report.busy)
     result = report.summary()
     counts["reflect"] = result["counts"]
@@ -51,7 +53,7 @@ def hourly(
 
 def requested(
     context: typer.Context,
-    reflector: Annotated[ReflectorName, typer.Option(help="As in `hindlake run reflect`.")] = ReflectorName.auto,
+    reflector: ReflectorOption = ReflectorName.auto,
     home: HomeOption = None,
     namespace: NamespaceOption = None,
     json: JsonOption = False,
@@ -66,13 +68,9 @@ def requested(
 
     session = Session(context, home, namespace, json)
     report = run_reflect(
-        session.settings,
-        session.clock,
-        version=__version__,
-        namespaces=[session.named_namespace] if session.named_namespace else None,
-        reflector=reflector.value,
-        requested=True,
-    )
+        session.settings, session.clock, version=__version__, namespaces=session.namespaces,
+        reflector=reflector.value, requested=True,
+    )  # fmt: skip
     tell_busy(session, report.busy)
     result = report.summary()
     session.answer(result, lambda: _show(session, {"reflect": result["counts"]}))
@@ -94,8 +92,7 @@ def review(
     from ..flows.pipeline import run_review
 
     session = Session(context, home, namespace, json)
-    named = [session.named_namespace] if session.named_namespace else None
-    counts = _counts(run_review(session.settings, session.clock, namespaces=named, month=month))
+    counts = _counts(run_review(session.settings, session.clock, namespaces=session.namespaces, month=month))
     session.answer({"run_id": "", "counts": counts}, lambda: _show(session, {"review": counts}))
 
 

@@ -48,9 +48,10 @@ class Session:
 
     def __init__(self, context: typer.Context, home: str | None, namespace: str | None, as_json: bool) -> None:
         shared: Shared = context.obj or Shared(None, None, False)
-        #: Whether a namespace was named by an option
-        self.named_namespace = namespace or shared.namespace
-        self.settings = Settings.load(home=home or shared.home, namespace=self.named_namespace)
+        named = namespace or shared.namespace
+        #: The namespace that an option names, for commands that work in all of them unless one is named
+        self.namespaces = [named] if named else None
+        self.settings = Settings.load(home=home or shared.home, namespace=named)
         self.as_json = as_json or shared.json
         self.clock = SystemClock()
         self.console = Console(highlight=False)

@@ -43,7 +43,7 @@ def undo(
     from .. import __version__
     from ..flows.pipeline import run_undo
 
-    namespaces = [session.named_namespace] if session.named_namespace else None
+    namespaces = session.namespaces
     report = run_undo(session.settings, session.clock, run, version=__version__, namespaces=namespaces, dry_run=dry_run)
     value = report.summary()
     shown = [
