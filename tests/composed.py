@@ -79,6 +79,7 @@ def ask(url: str, body: Any = None, **headers: str) -> Any:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code != 503 or not left:
                 raise
         time.sleep(1)

@@ -26,7 +26,7 @@ from servers.faulty import Weather, faulty_proxy
 from servers.s3 import ACCESS_KEY, BUCKET, SECRET_KEY
 
 #: Seconds until what still runs when the faults have ended must have ended by itself.
-_PATIENCE = 60.0
+_PATIENCE = 240.0
 _TICK = 0.02
 #: Acts that must have been acknowledged before a round comes to rest, and between two strikes; but a round lasts no
 #: longer than so many times what is planned.

@@ -53,7 +53,7 @@ def test_a_disk_can_be_filled_here() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(SEED, SEED + ROUNDS))
 def test_nothing_acknowledged_is_lost_or_doubled(
     seed: int, s3: S3Server, embeddings: Embeddings, template: Template, capsys: pytest.CaptureFixture[str]
