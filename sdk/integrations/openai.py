@@ -17,6 +17,7 @@ import functools
 import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...memory_store.errors import UsageError
@@ -232,46 +233,43 @@ class _Call:
             self._task.outcome(outcome, reason)
 
     def _pieces(self, iterator: Iterator[Any]) -> Iterator[Any]:
-        """What a stream says, put together on its way to its reader, and told when it ends or is left."""
-        pieces = Pieces()
-        try:
-            for piece in iterator:
-                self._passing(pieces, piece)
-                yield piece
-        except BaseException as error:
-            self._broken_off(pieces, error)
-            raise
-        else:
-            self.answered(pieces)
-        finally:
-            if inspect.isgenerator(iterator):
-                iterator.close()
+        """What a stream says, put together on its way to its reader."""
+        with self._streaming() as pieces:
+            try:
+                for piece in iterator:
+                    self._passing(pieces, piece)
+                    yield piece
+            finally:
+                if inspect.isgenerator(iterator):
+                    iterator.close()
 
     async def _async_pieces(self, iterator: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        with self._streaming() as pieces:
+            try:
+                async for piece in iterator:
+                    self._passing(pieces, piece)
+                    yield piece
+            finally:
+                if inspect.isasyncgen(iterator):
+                    await iterator.aclose()
+
+    @contextmanager
+    def _streaming(self) -> Iterator[Pieces]:
+        """The pieces of a stream, told when it ends, breaks, or is left by its reader."""
         pieces = Pieces()
         try:
-            async for piece in iterator:
-                self._passing(pieces, piece)
-                yield piece
-        except BaseException as error:
-            self._broken_off(pieces, error)
-            raise
-        else:
+            yield pieces
+        except GeneratorExit:
+            pieces.whole.setdefault("status", "left by its reader")
             self.answered(pieces)
-        finally:
-            if inspect.isasyncgen(iterator):
-                await iterator.aclose()
+            raise
+        except BaseException as error:
+            self.failed(error, pieces)
+            raise
+        self.answered(pieces)
 
     def _passing(self, pieces: Pieces, piece: object) -> None:
         try:
             pieces.add(piece)
         except Exception as error:
             self._desk.recorder.failed(error)
-
-    def _broken_off(self, pieces: Pieces, error: BaseException) -> None:
-        """Tell what came before a stream broke, or its reader left."""
-        if isinstance(error, GeneratorExit):
-            pieces.whole.setdefault("status", "left by its reader")
-            self.answered(pieces)
-        else:
-            self.failed(error, pieces)

@@ -7,22 +7,21 @@ by the first call that needs it.
 from __future__ import annotations
 
 import gc
-import logging
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ...memory_store.errors import MissingExtra
-from ...memory_store.settings import Settings
-from ...memory_store.telemetry import logs, otel
+if TYPE_CHECKING:
+    from ...memory_store.settings import Settings
 
 __all__ = ["serve_http", "serve_stdio"]
 
 
 def serve_stdio(settings: Settings) -> None:
     """Serve over standard input and output until the input ends. Raises `MissingExtra` without the extra `mcp`."""
-    from .doorstep import Doorstep
+    from .doorstep import doorstep
 
-    doorstep = Doorstep()  # answers the first request while the rest is imported
+    here = doorstep()  # answers the first request while the rest is imported
     _prepare(settings)
     from .callers import stdio_caller
     from .server import MemoryServer
@@ -30,7 +29,7 @@ def serve_stdio(settings: Settings) -> None:
 
     gc.enable()
     caller = stdio_caller(settings)
-    serve(MemoryServer(settings, lambda context: caller), doorstep)
+    serve(MemoryServer(settings, lambda context: caller), here)
 
 
 def serve_http(settings: Settings, listening: Callable[[str], None]) -> None:
@@ -51,6 +50,10 @@ def _prepare(settings: Settings) -> None:
     """Log to standard error, tell OpenTelemetry if that is asked for, and import the protocol without collecting
     garbage: that takes a quarter off its time.
     """
+    import logging
+
+    from ...memory_store.telemetry import logs, otel
+
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )
@@ -63,4 +66,6 @@ def _prepare(settings: Settings) -> None:
         gc.enable()
         if error.name != "mcp":
             raise
+        from ...memory_store.errors import MissingExtra
+
         raise MissingExtra.needs("mcp", "mcp") from None

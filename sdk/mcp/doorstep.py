@@ -2,25 +2,26 @@
 
 What the protocol answers to a client's first request is known beforehand: which versions are spoken, what is offered,
 the instructions. So it is answered at once, while the protocol is still being imported. The protocol gets the request
-too, and its answer, the same, is dropped. This module imports nothing but the standard library.
+too, and its answer, the same, is dropped. This module imports little, and that of the standard library: `hindlake mcp`
+begins with it, before its options and settings are read.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
-import logging
 import os
 import threading
 from collections.abc import AsyncIterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import teaching
 
-_log = logging.getLogger("hindlake.mcp")
+if TYPE_CHECKING:
+    import asyncio
+
 #: Most bytes of a message; a longer one is answered like one that is no JSON.
 MESSAGE_BYTES = 4 << 20
 #: Versions of the protocol that begin with `initialize`, and those that begin with `server/discover`
@@ -85,7 +86,7 @@ class Doorstep:
         self._source = os.fdopen(_taken(0, os.open(os.devnull, os.O_RDONLY)), "rb")
         self._wire = _taken(1, os.dup(2))
         self._greeted: dict[str, Any] | None = None
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue(64)
+        self._lines: asyncio.Queue[str | None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_open = threading.Event()
         hindlake_version()  # what a thread imports would wait for what is being imported
@@ -93,19 +94,26 @@ class Doorstep:
         threading.Thread(target=self._read, name="hindlake-mcp-input", daemon=True).start()
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        self._loop = asyncio.get_running_loop()
+        import asyncio
+
+        self._loop, self._lines = asyncio.get_running_loop(), asyncio.Queue(64)
         self._is_open.set()
         while (line := await self._lines.get()) is not None:
             yield line
 
     async def write(self, line: str) -> None:
         """Write an answer of the protocol; but for the one that was given already."""
+        import asyncio
+        import logging
+
         if self._greeted is not None:
             given, self._greeted = self._greeted, None
             if (answer := json.loads(line)) == given:
                 return
             if answer.get("id") == given["id"]:
-                _log.warning("the first request was answered as %s, and is answered as %s", given, answer)
+                logging.getLogger("hindlake.mcp").warning(
+                    "the first request was answered as %s, and is answered as %s", given, answer
+                )
             else:
                 self._greeted = given
         with contextlib.suppress(BrokenPipeError):  # the client is gone, and its input ends next
@@ -136,12 +144,20 @@ class Doorstep:
 
     def _pass_on(self, line: str | None) -> None:
         self._is_open.wait()
-        assert self._loop is not None
+        import asyncio
+
+        assert self._loop is not None and self._lines is not None
         asyncio.run_coroutine_threadsafe(self._lines.put(line), self._loop).result()
 
     def _put_out(self, told: bytes) -> None:
         while told:
             told = told[os.write(self._wire, told) :]
+
+
+@cache
+def doorstep() -> Doorstep:
+    """That of this process, made when it is first asked for."""
+    return Doorstep()
 
 
 def _taken(descriptor: int, instead: int) -> int:

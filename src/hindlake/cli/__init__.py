@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .application import app as app
 
 
+#: Options of `hindlake mcp` with which no client waits at standard input.
+_NOT_SPOKEN_TO = ("--help", "--http", "--new-token")
+
+
 def __getattr__(name: str) -> object:
     """Load the application when it is first used."""
     if name != "app":
@@ -28,6 +32,10 @@ def main() -> None:
     """Entry point of the command `hindlake`."""
     try:
         if sys.argv[1:2] == ["mcp"]:
+            if not any(word.startswith(_NOT_SPOKEN_TO) for word in sys.argv[2:]):
+                from ..sdk.mcp.doorstep import doorstep
+
+                doorstep()  # before anything else is imported
             from .mcp import alone
 
             alone()
