@@ -61,7 +61,7 @@ LOG_BYTES, STORE_BYTES = 1_513e6 * 1.048576 / 1e6, 4_363e6 * 1.048576 / 1e6
 INDEX_BYTES, PROCESS_MB = 161e6 / 100_000, 310 - 161
 #: bench/object_store.py --rows 10000: writes, listings and reads of one remember and one search.
 REMEMBER = {"put": 1, "list": 1, "get": 1}
-SEARCH = {"put": 0, "list": 4, "get": 112}
+SEARCH = {"put": 0, "list": 4, "get": 95}
 #: Files of the inbox that one file of the log takes in.
 SETTLE_FILES = 256
 

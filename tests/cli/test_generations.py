@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hindlake.memory_store.settings import Settings
 from shell import Shell
 
 
@@ -60,3 +61,22 @@ def test_a_reindex_to_the_model_in_use_says_what_there_is_to_do(shell: Shell, mo
     before = shell("generations", "list", "--json").json
     assert shell("reindex", "--embedder", "nonsense").code != 0
     assert shell("generations", "list", "--json").json == before
+
+
+def test_a_store_in_a_bucket_is_copied_to_this_machine_and_one_in_a_folder_is_not(
+    shell: Shell, s3_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HINDLAKE_EMBEDDER", "wordllama")
+    shell("remember", "The valve is made of brass")
+    assert shell("search", "valve").code == 0
+    assert "it lies in a folder" in shell("generations", "copy").out
+    for name in ("endpoint", "access_key_id"):
+        monkeypatch.setenv(f"HINDLAKE_S3_{name.upper()}", getattr(s3_settings.s3, name))
+    monkeypatch.setenv("HINDLAKE_S3_SECRET_ACCESS_KEY", s3_settings.s3.secret_access_key.get_secret_value())
+    shell("remember", "The valve is made of brass", "--home", s3_settings.home)
+    assert shell("search", "valve", "--home", s3_settings.home).code == 0
+    assert "HINDLAKE_INDEX_COPY_TO" in shell("generations", "copy", "--home", s3_settings.home).err
+    monkeypatch.setenv("HINDLAKE_INDEX_COPY_TO", str(tmp_path / "copies"))
+    copied = shell("generations", "copy", "--home", s3_settings.home, "--json").json
+    assert copied["reason"] == "" and copied["fetched"] == copied["files"] > 5
+    assert "brass" in shell("search", "valve", "--home", s3_settings.home).out

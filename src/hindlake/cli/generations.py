@@ -59,15 +59,17 @@ def copy(context: typer.Context, home: HomeOption = None, json: JsonOption = Fal
     \b
     HINDLAKE_INDEX_COPY_TO=/var/cache/hindlake hindlake generations copy
     """
-    from ..memory_store.files.store_copy import StoreCopy
+    from ..memory_store.files.store_copy import Copied, StoreCopy
     from ..memory_store.store.registry import current
 
     session = Session(context, home, None, json)
     one = current(session.lake)
-    done = StoreCopy(session.lake, session.settings).bring(one.name)
+    done = Copied(reason="it lies in a folder")
+    if session.settings.is_remote:
+        done = StoreCopy(session.lake, session.settings).bring(one.name)
     said = f"{done.files} files, {done.bytes / 2**20:.1f} MB; {done.fetched} fetched, {done.removed} removed"
     if done.reason:
-        said = f"is not copied and is read in the bucket: {done.reason}"
+        said = f"not copied, and read where it lies: {done.reason}"
     value = {"number": one.number, **asdict(done)}
     session.answer(value, lambda: session.line(f"generation {one.number}: {said}"))
 
