@@ -291,4 +291,9 @@ def _speaker(value: dict[str, object], said_by: str, role: str) -> dict[str, str
 
 def goal_of(events: Iterable[Event]) -> str:
     """The first thing that the user said."""
-    return next((one.content for one in events if one.type == "message" and one.role == "user" and one.content), "")
+    return next((one.content for one in events if is_users_word(one)), "")
+
+
+def is_users_word(one: Event) -> bool:
+    """Whether an event is something that the user said."""
+    return one.type == "message" and one.role == "user" and bool(one.content)

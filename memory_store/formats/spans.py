@@ -17,7 +17,7 @@ from hashlib import blake2b
 
 from ..capture.events import Event
 from ..capture.tool_errors import error_slug, tool_error
-from .conversation import Conversation, add_attributes, goal_of, set_error
+from .conversation import Conversation, add_attributes, is_users_word, set_error
 from .draft import Draft, RecordError, event
 from .genai import Meaning, decoded, meaning_of
 from .labels import without_labels
@@ -72,8 +72,10 @@ class Said:
     came_in: Counter[str] = field(default_factory=Counter)
     #: Calls by the id that the agent gave them
     calls: dict[str, Event] = field(default_factory=dict)
-    #: Calls that a model asked for, and whose span or result has not come yet
+    #: Calls whose span or result has not come yet
     pending: dict[str, Event] = field(default_factory=dict)
+    #: The first thing that the user said, with its place; None: nothing yet
+    asked: tuple[int, str] | None = None
 
 
 def spans_draft(trace_id: str, spans: Iterable[Span], said: Said | None = None) -> Draft:
@@ -124,11 +126,17 @@ class _Builder:
         if root is None and whole:
             root = next((span for span in self._spans if span.parent_id not in self._by_id), self._spans[0])
         pending = self._said.pending
+        # A tool's span may say no result, which is in what the model is sent next.
+        pending.update((name, one) for name, one in self._primary.items() if one.type == "tool_call" and one.call_id)
         ready = [name for name, one in pending.items() if root is not None or one.result or one.error_code]
-        made = [*self._primary.values(), *self._messages, *(pending.pop(name) for name in ready)]
+        told = [one for name, one in self._primary.items() if name not in pending]
+        made = [*told, *self._messages, *(pending.pop(name) for name in ready)]
         made.sort(key=lambda one: (one.seq, one.event_id))
+        asked = next(((one.seq, one.content) for one in made if is_users_word(one)), None)
+        if asked is not None:
+            self._said.asked = min(self._said.asked or asked, asked)
         if root is not None:
-            made.insert(0, self._task(root, made))
+            made.insert(0, self._task(root))
             if ended := self._outcome(root):
                 made.append(ended)
         self._inherit(made)
@@ -243,9 +251,9 @@ class _Builder:
                 return
             yield at
 
-    def _task(self, root: Span, made: list[Event]) -> Event:
+    def _task(self, root: Span) -> Event:
         meaning = self._meanings[root.span_id]
-        goal = _asked(meaning.arguments) or goal_of(made)
+        goal = _asked(meaning.arguments) or (self._said.asked[1] if self._said.asked is not None else "")
         task = event("task", "task" if not root.parent_id else f"{root.span_id}/task", content=goal)
         _time(task, min(span.start_ns for span in self._spans), -1)
         return task

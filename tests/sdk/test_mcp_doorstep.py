@@ -111,7 +111,7 @@ def test_the_first_request_is_answered_before_the_protocol_is_imported_and_once(
     (tmp_path / "sitecustomize.py").write_text(WAITING)
     more = {
         "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}", "GO": str(tmp_path / "go"),
-        "WAITS": "mcp mcp_types anyio asyncio lancedb duckdb pyarrow numpy pydantic pydantic_settings msgspec typer rich",
+        "WAITS": "mcp mcp_types anyio asyncio lancedb duckdb pyarrow numpy pydantic msgspec typer rich",
     }  # fmt: skip
     with subprocess.Popen(
         [sys.executable, "-m", "hindlake.cli", "mcp"], env=environment(home, more),
