@@ -30,6 +30,7 @@ from ..memory_store.clock import Clock
 from ..memory_store.errors import HindlakeError
 from ..memory_store.files.lake import Lake
 from ..memory_store.settings import Settings
+from ..memory_store.store.generations import despite_a_switch
 from ..memory_store.store.switching import keep_up
 from ..memory_store.telemetry.observing import observed
 from .leased import leased
@@ -177,11 +178,12 @@ def run_step(
     )  # fmt: skip
     with observed(settings, name, namespaces, is_dry=dry_run) as seen:
         if name in _SHARED:
-            report = _STEPS[name](call)
+            report = despite_a_switch(call.lake, lambda: _STEPS[name](call))
             step = StepReport(name, report.run_id, report.counts, report.decisions)
         else:
             with leased(call.lake, settings, clock, name, namespaces, dry_run=dry_run, progress=progress) as mine:
-                report = _STEPS[name](replace(call, namespaces=mine.namespaces, progress=mine.progress))
+                own = replace(call, namespaces=mine.namespaces, progress=mine.progress)
+                report = despite_a_switch(call.lake, lambda: _STEPS[name](own))
             step = StepReport(name, report.run_id, report.counts, report.decisions, call.budget.usage, mine.busy)
         seen.take(step)
     return step

@@ -18,6 +18,7 @@ from ..memory_store.clock import Clock
 from ..memory_store.files.lake import Lake
 from ..memory_store.records.requests import asked_for, taken_up
 from ..memory_store.settings import Settings
+from ..memory_store.store.generations import despite_a_switch
 from ..memory_store.telemetry.observing import observing
 from .leased import leased
 
@@ -51,7 +52,10 @@ def run_passages(
     progress: Callable[[int, int], None] | None = None,
 ) -> PassagesReport:
     """Make the turns of finished tasks searchable, in the namespaces named, or in all."""
-    return passages(Lake.open(settings), settings, clock, namespaces=namespaces, progress=progress)
+    lake = Lake.open(settings)
+    return despite_a_switch(
+        lake, lambda: passages(lake, settings, clock, namespaces=namespaces, progress=progress)
+    )  # fmt: skip
 
 
 @observing("reflect")
@@ -83,20 +87,11 @@ def run_reflect(
         leased(lake, settings, clock, "reflect", namespaces, dry_run=dry_run and not ask, progress=progress) as mine,
         taken_up(lake, () if dry_run or traces else mine.namespaces, clock) as requests,
     ):
-        report = reflect(
-            lake,
-            settings,
-            clock,
-            reflector_of(settings, reflector),
-            version=version,
-            namespaces=mine.namespaces,
-            engine=engine,
-            asked=frozenset(traces) if traces else None,
-            dry_run=dry_run,
-            ask=ask,
-            progress=mine.progress,
-            announce=announce,
-        )
+        report = despite_a_switch(lake, lambda: reflect(
+            lake, settings, clock, reflector_of(settings, reflector), version=version, namespaces=mine.namespaces,
+            engine=engine, asked=frozenset(traces) if traces else None, dry_run=dry_run, ask=ask,
+            progress=mine.progress, announce=announce,
+        ))  # fmt: skip
         requests.done_by(report.run_id, stopped=report.stopped)
     report.busy.update(mine.busy)
     return report
@@ -120,19 +115,10 @@ def run_patterns(
     run_collect(settings, clock)
     lake = Lake.open(settings)
     with leased(lake, settings, clock, "patterns", namespaces, dry_run=dry_run, progress=progress) as mine:
-        report = patterns(
-            lake,
-            settings,
-            clock,
-            judge_of(settings, reflector),
-            version=version,
-            namespaces=mine.namespaces,
-            engine=engine,
-            days=days,
-            every=every,
-            dry_run=dry_run,
-            progress=mine.progress,
-        )
+        report = despite_a_switch(lake, lambda: patterns(
+            lake, settings, clock, judge_of(settings, reflector), version=version, namespaces=mine.namespaces,
+            engine=engine, days=days, every=every, dry_run=dry_run, progress=mine.progress,
+        ))  # fmt: skip
     report.busy.update(mine.busy)
     return report
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any, Literal
 from ..memory_store.capture.masking import Mask
 from ..memory_store.clock import END_OF_TIME, Clock, SystemClock, as_utc
 from ..memory_store.embedders import embedder_named
-from ..memory_store.errors import EmbedderError, UnknownMemory, UsageError
+from ..memory_store.errors import EmbedderError, HindlakeError, UnknownMemory, UsageError
 from ..memory_store.files.lake import Lake
 from ..memory_store.history.inbox import Row, write_user_act
 from ..memory_store.history.log import settle
@@ -20,12 +21,14 @@ from ..memory_store.ids import derive_id, sortable_id
 from ..memory_store.recall.reader import Reader
 from ..memory_store.records.vectors import embed_rows
 from ..memory_store.settings import Settings, check_namespace
-from ..memory_store.store.generations import ensure, fold_to_head, open_tables
+from ..memory_store.store.generations import despite_a_switch, ensure, fold_to_head, open_tables
 from .arguments import ANY_SUBJECT as ANY_SUBJECT
 from .arguments import DEFAULT_KINDS, known, stored
 from .looking import Looking
 from .read_log import ReadLog
 from .searching import Searching
+
+_log = logging.getLogger("hindlake")
 
 Kind = Literal["experience", "fact", "preference", "rule"]
 #: Longest text of a memory, in characters.
@@ -233,11 +236,21 @@ class Memory(Searching, Looking):
         self._reader.forget_overlays()
         self._writes += 1
         if self._writes % SETTLE_WRITES == 0 and (self._settling is None or not self._settling.is_alive()):
-            self._settling = threading.Thread(target=self._settle, name="hindlake-settle", daemon=True)
+            self._settling = threading.Thread(target=self._settle_behind, name="hindlake-settle", daemon=True)
             self._settling.start()
+
+    def _settle_behind(self) -> None:
+        """Settle beside what the agent does: a failure is no failure of its call, and the next job makes up for it."""
+        try:
+            self._settle()
+        except HindlakeError as error:
+            _log.warning("what was remembered is kept, and is folded later: %s", error)
 
     def _settle(self) -> None:
         settle(self._lake, self.namespace)
+        despite_a_switch(self._lake, self._fold)
+
+    def _fold(self) -> None:
         generation = ensure(self._lake, self.settings, self._clock)
         # Not the reader's embedder: readers may be switched to another generation in between.
         embedder = embedder_named(generation.embedder, self.settings)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..clock import Clock
 from ..embedders import Embedder, embedder_named, embedder_of
-from ..errors import NoGeneration
+from ..errors import NoGeneration, StoreError
 from ..files.lake import Lake
 from ..history.cold import COLD, COOL, cooled_to, read_cold
 from ..history.fold import fold
@@ -30,6 +30,8 @@ from .tables import Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_T = TypeVar("_T")
 
 #: Rows of the log that are folded at once, which bounds the memory that a rebuild takes.
 FOLD_ROWS = 20_000
@@ -55,6 +57,21 @@ def ensure(lake: Lake, settings: Settings, clock: Clock, seen: dict[str, Generat
         return current(lake, seen)
     except NoGeneration:
         return build(lake, settings, clock, reason="first")
+
+
+def despite_a_switch(lake: Lake, act: Callable[[], _T]) -> _T:
+    """What `act` returns, which works on the generation in use and may be done twice.
+
+    It is done again if it failed on the store and readers were switched meanwhile: the generation that it worked on
+    may be gone, since a purge drops it at once.
+    """
+    before = lake.names("current")
+    try:
+        return act()
+    except StoreError:
+        if lake.names("current") == before:
+            raise
+        return act()
 
 
 def build(

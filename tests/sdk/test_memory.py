@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -257,6 +258,22 @@ def test_after_many_writes_the_inbox_is_settled_in_the_background(
     memory.close()
     assert inbox_paths(lake, "default") == []
     assert len(memory.search("number", limit=20)) == 8
+
+
+def test_settling_in_the_background_that_fails_is_warned_of_and_made_up_for(
+    memory: Memory, lake: Lake, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("hindlake.sdk.memory.SETTLE_WRITES", 2)
+    memory.remember("the store is about to go")
+    (store,) = (Path(settings.home) / "store").iterdir()
+    store.rename(store.with_name("away"))
+    memory.remember("and a second one")
+    memory.close()
+    assert "is folded later" in caplog.text
+    store.with_name("away").rename(store)
+    memory._settle()
+    assert inbox_paths(lake, "default") == []
+    assert {hit.text for hit in memory.search("second", limit=5)} >= {"and a second one"}
 
 
 def test_many_threads_write_and_read_one_memory(memory: Memory) -> None:

@@ -22,7 +22,16 @@ from hindlake.memory_store.recall.predicates import Filter
 from hindlake.memory_store.records.vectors import VectorCache
 from hindlake.memory_store.schema import table_of
 from hindlake.memory_store.settings import Settings
-from hindlake.memory_store.store.generations import build, current, ensure, fold_to_head, open_tables, with_vectors
+from hindlake.memory_store.store.generations import (
+    build,
+    current,
+    despite_a_switch,
+    ensure,
+    fold_to_head,
+    open_tables,
+    with_vectors,
+)
+from hindlake.memory_store.store.registry import drop, find
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -69,6 +78,40 @@ def test_a_rebuild_into_an_empty_folder_equals_the_store(lake: Lake, settings: S
     assert [row["state"] for row in before] == ["archived", "pending", "pending"]
     assert [row["text"] for row in rows_of(settings, again, "other")] == ["Another tenant"]
     assert open_tables(settings, again).folded_to("default") == 4
+
+
+def test_who_works_on_a_generation_that_is_dropped_goes_on_with_the_next_one(
+    lake: Lake, settings: Settings, clock: ManualClock
+) -> None:
+    """A purge leaves none of the old tables."""
+    fill(lake)
+    used = []
+
+    def work() -> int:
+        used.append(generation := ensure(lake, settings, clock))
+        if len(used) == 1:
+            build(lake, settings, clock)
+            drop(lake, settings, find(lake, generation.number))
+        return len(rows_of(settings, generation))
+
+    assert despite_a_switch(lake, work) == 3
+    assert [generation.number for generation in used] == [1, 2]
+
+
+def test_a_store_that_is_gone_while_readers_stay_is_an_error_at_once(
+    lake: Lake, settings: Settings, clock: ManualClock
+) -> None:
+    generation = ensure(lake, settings, clock)
+    shutil.rmtree(Path(settings.home) / "store")
+    tries = []
+
+    def work() -> None:
+        tries.append(1)
+        rows_of(settings, generation)
+
+    with pytest.raises(NoGeneration, match="hindlake rebuild"):
+        despite_a_switch(lake, work)
+    assert len(tries) == 1
 
 
 def test_a_text_that_can_not_be_embedded_is_kept_without_a_vector(
