@@ -101,8 +101,10 @@ class OverlayReader:
         rows = pa.concat_tables(list(self._inbox.values()))
         changes = rows.filter(pc.not_equal(rows.column("decision"), "add"))
         if changes.num_rows:
-            # A leftover of a settle that died could undo what came later: look for it in the whole log.
+            # A leftover of a settle that died could undo what came later: look for it in the whole log. What was
+            # settled after `log` was read is in neither, and counts as waiting.
             for keys in read_keys(self._lake, self._namespace):
+                keys = keys.filter(pc.less_equal(keys.column("seq"), seq))
                 rows = rows.filter(pc.invert(pc.is_in(rows.column("act"), value_set=pc.unique(keys.column("act")))))
         rows = rows.filter(pc.invert(pc.is_in(rows.column("act"), value_set=pc.unique(log.column("act")))))
         is_add = pc.equal(rows.column("decision"), "add")

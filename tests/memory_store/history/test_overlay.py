@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+
+import pyarrow as pa
+import pytest
 
 from hindlake.memory_store.clock import END_OF_TIME
 from hindlake.memory_store.files.lake import Lake
 from hindlake.memory_store.history.inbox import write_proposals, write_user_act
-from hindlake.memory_store.history.log import settle
+from hindlake.memory_store.history.log import read_keys, settle
 from hindlake.memory_store.history.overlay import Overlay, OverlayReader
 
 NS = "default"
@@ -38,6 +42,24 @@ def test_a_write_is_in_the_overlay_at_once_and_stays_until_the_store_has_folded_
     settle(lake, NS)
     assert (ids(reader.read(0)), reader.read(0).waiting) == ({"m"}, 0)
     assert ids(reader.read(1)) == set()
+
+
+def test_what_is_settled_while_it_is_read_is_there_whatever_else_waits(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process settles just after this one has read the log is in no file that this one has read."""
+    write_user_act(lake, NS, [add("old")])
+    settle(lake, NS)
+    write_user_act(lake, NS, [add("new")])
+    write_user_act(lake, NS, [forget("old", "f")])
+
+    def settled_meanwhile(lake: Lake, namespace: str) -> Iterator[pa.Table]:
+        settle(lake, namespace)
+        return read_keys(lake, namespace)
+
+    monkeypatch.setattr("hindlake.memory_store.history.overlay.read_keys", settled_meanwhile)
+    overlay = OverlayReader(lake, NS).read(1)
+    assert (ids(overlay), overlay.states) == ({"new"}, {"new": "pending", "old": "deleted"})
 
 
 def test_the_overlay_on_s3_is_the_same(any_lake: Lake) -> None:
