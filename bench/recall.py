@@ -4,12 +4,15 @@
     python bench/recall.py --rows 100000 --dim 1536 --peers lancedb,pgvector
     python bench/recall.py --rows 100000 --readers 8
     python bench/recall.py --rows 10000 --s3
+    python bench/recall.py --rows 1000000 --dim 384 --keep DIR --cold
 
 The store is made of seeded synthetic memories (`recall_store`); each query asks about one of them. Filters let 100 %,
 10 %, 1 % and 0.1 % of the rows through. `p50_ms` and `p99_ms` are of whole searches without embedding the query,
 `cpu_ms` is the processor's part, `first_ms` the first search of a process; `embedded_*` is with the embedder of this
-machine. `recall10`: share of the exact ten
-nearest that the vector leg finds; `same10`: share of the hits that the same search gives without vector index and copy.
+machine. `recall10`: share of the exact ten nearest that the vector leg finds; `same10`: share of the hits that the same
+search gives without vector index and copy. All of it is measured with the store's files in the cache of the system,
+into which they are read first, in `warm_s`; `--cold` has the system forget them before, and `cold` are the first
+searches of a process that reads them from the disk, filter 100 %.
 `--readers` searches from several processes while another remembers, settles, folds and lets the indexes catch up.
 `--keep` builds the store in a folder of yours, or uses the one that is there.
 """
@@ -73,6 +76,38 @@ def made(settings: Settings, rows: int, dim: int, queries: int) -> tuple[store.B
     took = {"write_s": round(written, 1), "index_s": round(indexed, 1), "copy_s": round(copied, 1)}
     print(f"\n{took}", file=sys.stderr)
     return store.opened(settings, rows, dim), took
+
+
+def store_files(settings: Settings) -> list[Path]:
+    """All files of a store that lies on this disk."""
+    return [path for path in Path(settings.home, "store").rglob("*") if path.is_file()]
+
+
+def forget(settings: Settings) -> None:
+    """Have the system drop the files of a store from its cache, as after a restart of the machine."""
+    for path in store_files(settings):
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())  # what is not written yet is not dropped
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def warm(settings: Settings) -> float:
+    """Read the files of a store into the cache of the system; seconds."""
+    start = time.perf_counter()
+    for path in store_files(settings):
+        with open(path, "rb") as file:
+            while file.read(1 << 22):
+                pass
+    return round(time.perf_counter() - start, 1)
+
+
+def searched_cold(built: store.Built, queries: int) -> dict[str, float]:
+    """The first searches of a process, over files that have to be read from the disk."""
+    forget(built.settings)
+    memory = built.memory()
+    found = timed(lambda number: memory.search(built.queries[number], limit=LIMIT), queries)
+    memory.close()
+    return found
 
 
 def without_copy(settings: Settings, **index: int) -> Settings:
@@ -196,13 +231,17 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     with home(arguments) as settings:
         built, took = made(settings, arguments.rows, arguments.dim, arguments.queries)
         result: dict[str, Any] = {"rows": arguments.rows, "dim": arguments.dim, **took}
+        if not settings.is_remote:
+            if arguments.cold:
+                result["cold"] = searched_cold(built, min(arguments.queries, len(built.queries)))
+            result["warm_s"] = warm(settings)
         result |= measure(built, arguments.queries, peers)
         if arguments.embed:
             result |= embedded(built, min(arguments.queries, 50))
         if arguments.readers:
             result["beside_a_writer"] = read_beside_a_writer(built, arguments.readers, arguments.seconds)
         if not settings.is_remote:
-            files = [path for path in Path(settings.home, "store").rglob("*") if path.is_file()]
+            files = store_files(settings)
             result["store_mb"] = round(sum(path.stat().st_size for path in files) / 1e6)
             result["index_mb"] = round(sum(path.stat().st_size for path in files if "_indices" in path.parts) / 1e6)
             copied = [path for path in files if any(part.endswith(".resident") for part in path.parts)]
@@ -223,6 +262,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--embed", action="store_true")
     parser.add_argument("--s3", action="store_true")
+    parser.add_argument("--cold", action="store_true")
     parser.add_argument("--keep", default="")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

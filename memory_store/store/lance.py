@@ -4,6 +4,7 @@ from, one version of a table that stays as it is.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -29,6 +30,8 @@ _TRIES = 8
 _FAILURES = (RuntimeError, OSError)
 #: Filters of one version whose matches are remembered.
 _COUNTS = 1_000
+#: Nanoseconds after which a folder that is changed again shows another time of change, on any file system.
+_SETTLED = 5_000_000_000
 
 
 @dataclass
@@ -84,6 +87,8 @@ class Door:
         self._live: dict[str, Any] = {}
         self._snapshots: dict[str, Snapshot] = {}
         self._followers: dict[str, Follower] = {}
+        #: The last version that was seen of each table, and how the folder of its versions looked before
+        self._seen: dict[str, tuple[int, int]] = {}
 
     def _options(self, refresh: float | None) -> dict[str, Any]:
         return {
@@ -140,6 +145,27 @@ class Door:
     def look(self) -> None:
         """Let the next `ask` see what is there now, however lately the last one looked."""
         self._live = {}
+        self._seen = {}
+
+    def unchanged(self, name: str) -> int | None:
+        """The version of a table, if it can be told without LanceDB that it is the one that was seen last: asking takes
+        a hundred times as long.
+        """
+        looks, known = self._looks(name), self._seen.get(name)
+        return known[1] if looks and known is not None and known[0] == looks else None
+
+    def _looks(self, name: str) -> int:
+        """The time of change of the folder of a table's versions: a new version is a new file in it. 0 where that tells
+        nothing: in a bucket; just after a change, as the next one may bear the same time; where writes of others are
+        looked for only now and then.
+        """
+        if self._refresh:
+            return 0
+        try:
+            changed = os.stat(f"{self.url}/{name}.lance/_versions").st_mtime_ns
+        except OSError:
+            return 0
+        return changed if time.time_ns() - changed > _SETTLED else 0
 
     def write(self, name: str, act: Callable[[Any], object]) -> None:
         """Run a write; another writer's commit in between is a reason to try again, waiting longer each time."""
@@ -174,7 +200,10 @@ class Door:
         following, still = self._still
         if name not in self._live:
             self._live[name] = await self._opened(following.open_table(name))
-        version = await self._live[name].version()
+        if (version := self.unchanged(name)) is None:
+            looks = self._looks(name)
+            version = await self._live[name].version()
+            self._seen[name] = looks, version
         known = self._snapshots.get(name)
         if known is not None and known.version == version:
             known.resident = known.resident or await self._resident(known, name)

@@ -129,8 +129,10 @@ class Tables:
                 self._door.write(name, lambda table: table.delete(condition))
 
     def _place(self, key: str) -> int:
-        version, place = self._door.ask(FOLDS, lambda snapshot: self._look_up(snapshot, key))
         known_version, places = self._places
+        if key in places and self._door.unchanged(FOLDS) == known_version:
+            return places[key]
+        version, place = self._door.ask(FOLDS, lambda snapshot: self._look_up(snapshot, key))
         if version != known_version or key not in places:
             if place > places.get(key, 0):
                 self._door.look()  # what was folded is there to be found, however lately a search looked

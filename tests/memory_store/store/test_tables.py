@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -243,6 +244,21 @@ def test_readers_see_what_another_process_wrote(tables: Tables, settings: Settin
     assert found(reader, "parcel") == []
     put(tables, row("a", text="parcel"))
     assert found(reader, "parcel") == ["a"]
+
+
+def test_what_is_written_after_a_long_silence_is_seen_at_once(tables: Tables, settings: Settings) -> None:
+    put(tables, row("a", text="first"))
+    tables.set_folded_to("acme", 1)
+    reader = Tables.open(tables.url, settings)
+    for name in ("memories", "folds"):
+        os.utime(f"{tables.url}/{name}.lance/_versions", (1_700_000_000, 1_700_000_000))
+    for seq in (2, 3):
+        assert found(reader, "first") == found(reader, "first") == ["a"]
+        assert reader.folded_to("acme") == reader.folded_to("acme") == seq - 1
+        put(tables, row(f"b{seq}", seq, text=f"written {seq}"))
+        tables.set_folded_to("acme", seq)
+        assert reader.folded_to("acme") == seq
+        assert found(reader, f"written {seq}")[0] == f"b{seq}"
 
 
 def test_a_reader_outlives_a_clean_up_of_the_version_it_knows(tables: Tables, settings: Settings) -> None:
