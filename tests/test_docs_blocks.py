@@ -1,8 +1,8 @@
 """Every fenced block of every page is checked as what it is, and every page has its place in the navigation.
 
 python  runs and prints what it says (test_docs.py)        toml, json  configure what they say they configure
-sh      is taken by the command that it calls              scala, py   query the lake as DuckDB and Python do
-none, text: a picture, a layout, or what a command prints
+sh      is run (test_docs_commands.py), and taken here     scala, py   query the lake as DuckDB and Python do
+text    a picture, a layout, or what a command prints: each page that has one is named below with what it is held to
 """
 
 from __future__ import annotations
@@ -12,25 +12,24 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from hindlake.cli import app
+from command_line import assert_named, assert_taken
+from docs_others import OTHERS
 from hindlake.memory_store.schema import EVENTS
 from hindlake.memory_store.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-LANGUAGES = {"", "json", "py", "python", "scala", "sh", "text", "toml"}
-#: Commands of others that pages show, and the options that they take there
-OTHERS = {
-    "cat", "cd", "claude", "curl", "docker", "export", "git", "kubectl", "make", "mkdir", "pip", "python",
-}  # fmt: skip
+LANGUAGES = {"json", "py", "python", "scala", "sh", "text", "toml"}
+#: Commands that only the tutorial types, which test_docs_tutorial.py does.
+TUTORIAL = {"export", "mkdir"}
+#: Pages whose blocks of text another test compares with what comes.
+PRINTED = {"mcp.md": "tests/test_docs_answers.py", "tutorial.md": "tests/test_docs_tutorial.py"}
 
 
 def _blocks(page: Path) -> Iterator[tuple[str, str, str]]:
@@ -73,7 +72,7 @@ def test_json_configures_a_client_that_reaches_the_server(text: str) -> None:
             assert server["headers"]["Authorization"].startswith("Bearer hl_")
         else:
             assert server["command"] == "hindlake"
-            _taken(server["args"])
+            assert_taken(server["args"])
             assert all(
                 name.removeprefix("HINDLAKE_").lower() in Settings.model_fields for name in server.get("env", {})
             )
@@ -94,31 +93,12 @@ def _lines(text: str) -> Iterator[list[str]]:
                 words.append(word)
 
 
-@cache
-def _application() -> Any:
-    return typer.main.get_command(app)
-
-
-def _taken(words: list[str]) -> None:
-    """Fail unless the command line takes these words, without doing what they say."""
-    command = _application()
-    rest, path = list(words), "hindlake"
-    while hasattr(command, "commands"):
-        flags = {option: one.is_flag for one in command.params for option in one.opts}
-        while rest and rest[0].startswith("-"):
-            assert rest[0] in flags, f"{path} takes no {rest[0]}"
-            del rest[: 1 if flags[rest[0]] else 2]
-        assert rest and rest[0] in command.commands, f"{path} has no command {rest[:1]}"
-        path, command = f"{path} {rest[0]}", command.commands[rest.pop(0)]
-    command.make_context(path, rest)
-
-
 @pytest.mark.parametrize("text", _of("sh"))
 def test_what_is_typed_is_taken(text: str) -> None:
     """Names of commands, options and the kinds of their values are right; examples have values for what they need."""
     for words in _lines(text):
         if words[0] == "hindlake":
-            _taken(words[1:])
+            assert_taken(["1" if word == "N" else word for word in words[1:]])
         elif words[0] == "python" and "/" in words[1]:
             script = (ROOT / words[1]).read_text(encoding="utf-8")
             for option in (word for word in words[2:] if word.startswith("--")):
@@ -129,7 +109,38 @@ def test_what_is_typed_is_taken(text: str) -> None:
         elif "/" in words[0]:
             assert (ROOT / words[0]).exists(), words[0]
         else:
-            assert words[0] in OTHERS, f"what is {words[0]}? say it in OTHERS"
+            assert words[0] in OTHERS or words[0] in TUTORIAL, f"what is {words[0]}? say it in docs_others.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_within_a_sentence_are_named_right(page: Path) -> None:
+    """`hindlake …` between backquotes: there are such a command and such options."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for said in re.findall(r"`hindlake ([a-z][^`]*)`", text):
+        assert_named([word for word in shlex.split(said) if "…" not in word])
+
+
+@pytest.mark.parametrize("text", _of("text"))
+def test_a_block_of_text_is_what_there_is(text: str, request: pytest.FixtureRequest) -> None:
+    page = request.node.callspec.id.split(":")[0]
+    if page in PRINTED:
+        assert (ROOT / PRINTED[page]).is_file()
+    elif page in ("README.md", "README.zh-CN.md", "architecture.md") and "──▶" in text:
+        assert text in (DOCS / "architecture.md").read_text(encoding="utf-8") or page == "README.zh-CN.md"
+        assert {"sdk.Recorder", "sdk.Memory", "LanceDB"} <= set(re.findall(r"[\w.]+", text))
+    elif page == "architecture.md":
+        layout = (DOCS / "lake.md").read_text(encoding="utf-8")
+        for line in text.splitlines():
+            assert f"| `{line.split('/')[0]}/{line.split('/')[1].split()[0]}" in layout, line
+    elif page == "troubleshooting.md":
+        section = set(re.findall(r"^### `([\w-]+)`", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE))
+        *findings, last = text.splitlines()
+        said = [re.fullmatch(r"(broken|doubtful|note) +([\w-]+): .+", line) for line in findings[::2]]
+        assert all(found is not None and found[2] in section for found in said)
+        assert all(re.fullmatch(r" {10}→ .+", line) for line in findings[1::2])
+        assert last.endswith(f"{len(said)} findings")
+    else:
+        pytest.fail("say here what this block is held to")
 
 
 @pytest.mark.parametrize("text", _of("scala"))

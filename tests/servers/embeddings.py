@@ -4,7 +4,8 @@ A text is `said(place)` or `asked(place)`: two words without a letter in common 
 nothing. Under each model the question of a place is nearest to the statement of that place, and a question of one
 model is nearest to the statement of another place under the other: any mixing changes the first hit.
 
-The model "a" gives 32 numbers, as "b" does; "wide" gives 48; "slow-…" does as its rest, and takes its time.
+The model "a" gives 32 numbers, as "b" does; "wide" gives 48; "slow-…" does as its rest, and takes its time. Any other
+name is one for "a".
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def vector(model: str, text: str) -> list[float]:
     """The vector of a text under a model."""
     number = text[-6:]
     place = int(number) if number.isdigit() else int(hashlib.blake2b(text.encode(), digest_size=3).hexdigest(), 16)
-    dim = _DIM[model]
-    found: list[float] = np.random.default_rng(place + _SHIFT[model]).standard_normal(dim).tolist()
+    dim = _DIM.get(model, 32)
+    found: list[float] = np.random.default_rng(place + _SHIFT.get(model, 0)).standard_normal(dim).tolist()
     return found
 
 
