@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _HIDDEN = 1_000
 #: Filters of one version whose vectors are remembered.
 _CHOSEN = 16
+#: Fields that every search asks for, and often nothing stands against.
+_USUAL = ("kinds", "states", "subjects")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,24 @@ class Resident:
     """All rows of one version of a table."""
 
     parts: Sequence[Part]
+    _idle: dict[Filter, dict[str, Any]] = field(default_factory=dict)
+
+    def needed(self, filter: Filter) -> Filter:
+        """The same filter, as the table is asked: without what all rows pass, which costs it as much as the rest."""
+        head = Filter(filter.namespaces, filter.kinds, filter.states, filter.subjects)
+        if (idle := self._idle.get(head)) is None:
+            if len(self._idle) >= _CHOSEN:
+                self._idle.clear()
+            asked = [name for name in _USUAL if getattr(head, name) is not None]
+            idle = self._idle[head] = dict.fromkeys(name for name in asked if self._all_pass(head, name))
+        return replace(filter, **idle) if idle else filter
+
+    def _all_pass(self, filter: Filter, name: str) -> bool:
+        """Whether one field of a filter leaves out no row of its namespaces."""
+        inside = Filter(filter.namespaces, states=None)
+        asked = replace(inside, **{name: getattr(filter, name)})
+        columns = ((part.rows.columns, part.live) for part in self.parts)
+        return not any((some.passing(inside) & ~some.passing(asked) & live).any() for some, live in columns)
 
     @property
     def gone(self) -> int:

@@ -133,6 +133,26 @@ def test_of_many_the_nearest_cells_are_looked_at(settings: Settings, monkeypatch
             assert np.mean(shares) >= least
 
 
+def test_a_table_is_not_asked_for_what_all_rows_pass(settings: Settings) -> None:
+    rng = np.random.default_rng(8)
+    tables, _ = opened(settings.home)
+    made = [memory(number, 1, rng) for number in range(40)]
+    tables.upsert(table_of(made, MEMORIES))
+    tables.index()
+    asked = Filter(("acme",), kinds=("fact", "rule"), subjects=("ann",), tools=("pay",))
+    others = [row | {"kind": "episode"} for row in (memory(45, 1, rng), memory(46, 1, rng))]
+    for row, kinds in (({}, None), (others[0], None), (others[1], asked.kinds)):
+        if row:
+            made.append(row)
+            tables.upsert(table_of([row], MEMORIES))
+        known = resident(tables)
+        assert known is not None
+        assert known.needed(asked) == Filter(("acme",), kinds=kinds, subjects=("ann",), tools=("pay",))
+        for filter in (asked, *FILTERS):
+            passing = [[matches(one, some) for one in made] for some in (filter, known.needed(filter))]
+            assert passing[0] == passing[1]
+
+
 def test_a_copy_is_made_once_and_goes_where_it_may_not_be(settings: Settings) -> None:
     rng = np.random.default_rng(6)
     tables, own = opened(settings.home)
