@@ -7,13 +7,17 @@ folds is what the overlay reads from the log, as for a store that is folded late
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -71,12 +75,18 @@ class StoreCopy:
                 "a copy of the store is for a home in a bucket: set HINDLAKE_HOME to s3://bucket/prefix and "
                 "HINDLAKE_INDEX_COPY_TO to a folder of this machine"
             )
+        self._lake, self._settings = lake, settings
         self._bucket: Bucket = Bucket(f"{settings.home}/store", s3_options(settings))
-        self._root = Path(settings.index.copy_to).expanduser().absolute() / (lake.format().lake or "lake")
         self._most = settings.index.copy_mb * 2**20
         self._seconds = settings.index.copy_seconds
         self._thread: threading.Thread | None = None
         self._begun = -_PAUSE
+
+    @cached_property
+    def _root(self) -> Path:
+        """Where the copies of this lake lie. The lake is asked for its id when this is first needed."""
+        name = self._lake.format().lake or hashlib.sha256(self._settings.home.encode()).hexdigest()[:26]
+        return Path(self._settings.index.copy_to).expanduser().absolute() / name
 
     def ready(self, name: str) -> str:
         """The folder of a generation's copy, empty if none may be read from now. It is brought up to date in the
@@ -94,12 +104,12 @@ class StoreCopy:
         """Bring the copy of a generation up to date. Raises `LakeError` when the bucket or the disk fail."""
         listed = self._listed(name)
         done = Copied(len(listed), sum(listed.values()))
-        if not listed or done.bytes > self._most:
-            self.forget(name)
-            said = f"it has {done.bytes >> 20} MB, and HINDLAKE_INDEX_COPY_MB is {self._most >> 20}"
-            done.reason = said if listed else "it was dropped"
-            return done
         try:
+            if not listed or done.bytes > self._most:
+                self.forget(name)
+                said = f"it has {done.bytes >> 20} MB, and HINDLAKE_INDEX_COPY_MB is {self._most >> 20}"
+                done.reason = said if listed else "it was dropped"
+                return done
             self._fetch(name, listed, done)
             self._mark(name).touch()
             self._drop_others(name)
@@ -137,7 +147,7 @@ class StoreCopy:
         """Fetch what is missing, and remove what the bucket has no more."""
         folder = self._root / name
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        held = {str(path.relative_to(folder)): path.stat() for path in folder.rglob("*") if path.is_file()}
+        held = dict(_held(folder))
         sizes = {path: stat.st_size for path, stat in held.items()}
         if any(sizes.get(path) != size for path, size in listed.items()):
             # What a listed manifest names was written before it, and may yet have come too late for its own page of the
@@ -177,6 +187,14 @@ class StoreCopy:
             other = mark.name.removesuffix(".copied")
             if other != name and (self._age(other) > _LEFT or not self._listed(other)):
                 self.forget(other)
+
+
+def _held(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """The files of a copy, by their path in it; those that another process is fetching may go at any moment."""
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                yield path.relative_to(folder).as_posix(), path.stat()
 
 
 def _is_manifest(path: str) -> bool:

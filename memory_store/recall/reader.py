@@ -231,7 +231,9 @@ class Reader:
             copy = self._copies.ready(generation.name) if self._copies is not None else ""
             if self._view is None or self._view.generation != generation or self._view.is_copy != bool(copy):
                 embedder = embedder_named(generation.embedder, self._settings)
-                self._view = _View(generation, self._tables(generation, copy), embedder, bool(copy))
+                tables = self._copied(generation, copy)
+                is_copy = tables is not None
+                self._view = _View(generation, tables or open_tables(self._settings, generation), embedder, is_copy)
                 self._latest.clear()
             return self._view
 
@@ -242,8 +244,14 @@ class Reader:
             self._used = now, ensure(self._lake, self._settings, self._clock, self._switches)
         return self._used[1]
 
-    def _tables(self, generation: Generation, copy: str) -> Tables:
-        return Tables.open(copy, self._settings) if copy else open_tables(self._settings, generation)
+    def _copied(self, generation: Generation, copy: str) -> Tables | None:
+        """The tables of a copy; None without one, or if it is damaged, and then it is removed."""
+        try:
+            return Tables.open(copy, self._settings) if copy else None
+        except StoreError:
+            if self._copies is not None:
+                self._copies.forget(generation.name)
+            return None
 
     def _read_overlay(self, view: _View, namespace: str) -> Overlay:
         """What was written since the fold. The fold's place is read first, so that nothing falls in between."""

@@ -140,6 +140,11 @@ def test_a_copy_that_is_damaged_is_removed_and_the_bucket_answers(bucket: Settin
                 path.write_bytes(path.read_bytes()[:50])
         assert texts(other) == {"The valve is made of brass", "The pump runs at night"}
     copied(bucket)
+    for path in folder.rglob("*.manifest"):
+        path.write_bytes(b"")
+    with Memory(bucket) as another:
+        assert texts(another) == {"The valve is made of brass", "The pump runs at night"}
+    copied(bucket)
     assert all(path.stat().st_size > 50 for path in folder.rglob("*.lance") if path.is_file())
     assert reads_copy(memory) and texts(memory)
 
