@@ -171,7 +171,7 @@ class Desk:
         command = [sys.executable, *words[1:]] if words[0] == "python" else words
         done = subprocess.run(
             command, cwd=cwd or self.folder, env=self.environment(variables), capture_output=True, text=True,
-            stdin=subprocess.DEVNULL, timeout=240,
+            stdin=subprocess.DEVNULL, timeout=600,
         )  # fmt: skip
         assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         return done.stdout
