@@ -8,11 +8,12 @@
 
 The store is made of seeded synthetic memories (`recall_store`); each query asks about one of them. Filters let 100 %,
 10 %, 1 % and 0.1 % of the rows through. `p50_ms` and `p99_ms` are of whole searches without embedding the query,
-`cpu_ms` is the processor's part, `first_ms` the first search of a process; `embedded_*` is with the embedder of this
-machine. `recall10`: share of the exact ten nearest that the vector leg finds; `same10`: share of the hits that the same
-search gives without vector index and copy. All of it is measured with the store's files in the cache of the system,
-into which they are read first, in `warm_s`; `--cold` has the system forget them before, and `cold` are the first
-searches of a process that reads them from the disk, filter 100 %.
+`cpu_ms` is the processor's part, `first_ms` the first search of a process, `beginning` its next ones, for what else the
+store has queries, filter 100 %; `embedded_*` is with the embedder of this machine. `recall10`: share of the exact ten
+nearest that the vector leg finds; `same10`: share of the hits that the same search gives without vector index and copy.
+All of it is measured with the store's files in the cache of the system, into which they are read first, in `warm_s`;
+`--cold` has the system forget them before, and `cold` are the first searches of a process that reads them from the
+disk, filter 100 %.
 `--readers` searches from several processes while another remembers, settles, folds and lets the indexes catch up.
 `--keep` builds the store in a folder of yours, or uses the one that is there.
 """
@@ -122,7 +123,10 @@ def measure(built: store.Built, queries: int, peers: list[str]) -> dict[str, Any
     tables = Tables.open(store_url(built.settings, store.GENERATION), built.settings)
     start = time.perf_counter()
     memory.search(built.queries[-1], limit=LIMIT)
-    results: dict[str, Any] = {"first_ms": round((time.perf_counter() - start) * 1e3, 1), "filters": {}}
+    results: dict[str, Any] = {"first_ms": round((time.perf_counter() - start) * 1e3, 1)}
+    if unasked := built.queries[count:]:
+        results["beginning"] = timed(lambda n: memory.search(unasked[-1 - n], limit=LIMIT), len(unasked))
+    results["filters"] = {}
     with opened_peers(peers, built) as others:
         for share, tool in store.SHARES.items():
             where = Filter((store.NAMESPACE,), tools=None if tool is None else (tool,))
