@@ -30,8 +30,8 @@ _TRIES = 8
 _FAILURES = (RuntimeError, OSError)
 #: Filters of one version whose matches are remembered.
 _COUNTS = 1_000
-#: Nanoseconds after which a folder that is changed again shows another time of change, on any file system.
-_SETTLED = 5_000_000_000
+#: Seconds after which a folder that is changed again shows another time of change, on any file system.
+_SETTLED = 3.0
 
 
 @dataclass
@@ -89,6 +89,8 @@ class Door:
         self._followers: dict[str, Follower] = {}
         #: The last version that was seen of each table, and how the folder of its versions looked before
         self._seen: dict[str, tuple[int, int]] = {}
+        #: When each of these folders was last changed, and since when that is known here
+        self._changed: dict[str, tuple[int, float]] = {}
 
     def _options(self, refresh: float | None) -> dict[str, Any]:
         return {
@@ -156,8 +158,8 @@ class Door:
 
     def _looks(self, name: str) -> int:
         """The time of change of the folder of a table's versions: a new version is a new file in it. 0 where that tells
-        nothing: in a bucket; just after a change, as the next one may bear the same time; where writes of others are
-        looked for only now and then.
+        nothing: in a bucket; just after a change was seen, as the next one may bear the same time; where writes of
+        others are looked for only now and then. Clocks that are wrong change nothing.
         """
         if self._refresh:
             return 0
@@ -165,7 +167,11 @@ class Door:
             changed = os.stat(f"{self.url}/{name}.lance/_versions").st_mtime_ns
         except OSError:
             return 0
-        return changed if time.time_ns() - changed > _SETTLED else 0
+        before, since = self._changed.get(name, (0, 0.0))
+        if before != changed:
+            since = time.monotonic()
+            self._changed[name] = changed, since
+        return changed if time.monotonic() - since > _SETTLED else 0
 
     def write(self, name: str, act: Callable[[Any], object]) -> None:
         """Run a write; another writer's commit in between is a reason to try again, waiting longer each time."""
