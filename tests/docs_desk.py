@@ -83,6 +83,8 @@ def make_past(home: Path) -> dict[str, str]:
     lake = Lake.open(settings)
     ingest(lake, [ROOT / "examples" / "support.jsonl"], settings, SystemClock(), namespace="default")
     known["RUN"] = run_reflect(settings, SystemClock(), version="docs", engine="loop").run_id
+    with Memory(settings.model_copy(update={"namespace": "acme"})) as memory:
+        memory.remember("Refunds above 500 need a manager.")
     with Memory(settings) as memory:
         known["--memory"] = memory.remember("Ann takes the train.", "preference", subject="ann")
     log_story(settings)
@@ -286,11 +288,11 @@ def _lesson(request: Request) -> Turn:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(30)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):  # a worker waits for its runs
+        process.wait(20)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(20)
 
 
 def _assert(is_so: object, message: str) -> None:
