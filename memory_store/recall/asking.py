@@ -185,7 +185,8 @@ async def _worded(snapshot: Snapshot, leg: Worded) -> _Found:
         return [], []
     match = MatchQuery(text, "words")  # type: ignore[call-arg]  # its defaults are hidden from mypy
     filter = leg.filter if snapshot.resident is None else snapshot.resident.needed(leg.filter)
-    query = snapshot.table.query().nearest_to_text(match).where(snapshot.condition(filter))
+    condition = snapshot.condition(filter)
+    query = snapshot.table.query().nearest_to_text(match).where(condition)
     rows = await query.select(["_score"]).with_row_id().limit(leg.limit).to_arrow()
     return rows.column("_rowid").to_pylist(), rows.column("_score").to_pylist()
 

@@ -105,10 +105,8 @@ class Rows:
 
     def pieces(self, places: npt.NDArray[np.integer[Any]]) -> Iterator[Any]:
         """Some rows, in one piece each."""
-        import numpy as np
-
-        ends = self.packed_ends[places]
-        starts = np.where(places > 0, self.packed_ends[places - 1], 0)
+        ends, starts = self.packed_ends[places], self.packed_ends[places - 1]
+        starts[places == 0] = 0
         return (self.packed[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True))
 
 

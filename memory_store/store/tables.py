@@ -144,7 +144,8 @@ class Tables:
         version, places = self._places
         if version == snapshot.version and key in places:
             return version, places[key]
-        rows = await snapshot.table.query().where(fold_row(key)).select(["seq"]).to_arrow()
+        condition = fold_row(key)
+        rows = await snapshot.table.query().where(condition).select(["seq"]).to_arrow()
         return snapshot.version, max(rows.column("seq").to_pylist(), default=0)
 
     def _set_place(self, key: str, seq: int) -> None:
