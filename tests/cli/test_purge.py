@@ -31,3 +31,11 @@ def test_a_purge_of_nothing_is_wrong_usage(shell: Shell) -> None:
     assert shell("purge", "--yes").code == 2
     assert shell("purge", "nobody", "--yes").code == 2
     assert shell("purge", "nobody", "--sweep").code == 2
+
+
+def test_what_others_say_word_for_word_can_not_be_verified_and_the_fix_is_named(shell: Shell) -> None:
+    text = "The door code of the blue house is 4711, and it changes in May"
+    id, other = (shell("remember", text, "--subject", name).out.strip() for name in ("ann", "bob"))
+    done = shell("purge", id, "--yes", "--now")
+    assert (done.code, "purge those as well" in done.err, "tries again" in done.err) == (1, True, False)
+    assert shell("purge", other, "--yes", "--now").code == 0
