@@ -196,11 +196,10 @@ class _Running:
 
     def _rest(self) -> None:
         """Let all end that runs, do what is due, wake those that stand still, and do what is due then."""
-        # A client waits for its server, and the server may stand still.
-        waiting = any(one.role == "mcp server" and one.is_stopped for one in self.crew.alive())
-        for member in self.crew.wait(
-            _PATIENCE, [one for one in self.crew.alive() if not waiting or one.role != "mcp client"]
-        ):
+        # Client and server wait for each other, and one of them may stand still.
+        talking = [one for one in self.crew.alive() if one.role.startswith("mcp ")]
+        paused = talking if any(one.is_stopped for one in talking) else []
+        for member in self.crew.wait(_PATIENCE, [one for one in self.crew.alive() if one not in paused]):
             self.round.unclean.append(f"{member.name} goes on and on: {member.errors[-500:]}")
             self.crew.kill(member)
         self._calm()
