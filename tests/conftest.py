@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     os.environ.update(
         HOME=home.name,
+        HINDLAKE_EMBEDDER="wordllama",  # as right as the shipped one where a test is not about what is near, and faster
         HINDLAKE_MODEL_CALLS="off",
         PREFECT_HOME=f"{home.name}/prefect",
         PREFECT_SERVER_ANALYTICS_ENABLED="false",
@@ -46,6 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run in an empty folder, where no hindlake.toml lies, and put the environment back afterwards."""
     monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
+
+
+@pytest.fixture
+def shipped_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Embed with what users embed with who set nothing."""
+    monkeypatch.delenv("HINDLAKE_EMBEDDER")
 
 
 @pytest.fixture

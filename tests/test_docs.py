@@ -44,6 +44,7 @@ def test_the_examples_of_a_module_run(module: str) -> None:
     assert result.failed == 0
 
 
+@pytest.mark.usefixtures("shipped_embedder")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_python_of_a_page_runs_and_prints_what_it_says(page: Path) -> None:
     """The blocks of a page are one program; `#>` after a statement is what it prints."""
@@ -60,6 +61,7 @@ def _commands(page: Path) -> list[list[str]]:
     return [words[1:] for line in lines if (words := shlex.split(line, comments=True))[:1] == ["hindlake"]]
 
 
+@pytest.mark.usefixtures("shipped_embedder")
 @pytest.mark.timeout(300)
 def test_the_commands_of_the_readme_work_one_after_another(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

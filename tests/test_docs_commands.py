@@ -18,7 +18,7 @@ PAGES = [
     if page.name != "tutorial.md" and any(lines_of(page))
 ]  # fmt: skip
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.usefixtures("shipped_embedder")]
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from shell import Shell
 
 
@@ -34,6 +36,7 @@ def test_a_run_is_shown_done_and_undone(shell: Shell) -> None:
     assert "1 taken back" in shell("run", "aliases").out
 
 
+@pytest.mark.usefixtures("shipped_embedder")
 def test_kinds_of_tasks_are_suggested_mapped_and_listed(shell: Shell) -> None:
     for text, name in (("ask for the passport", "book_flight"), ("weigh it", "BookFlights"), ("greet", "hello")):
         shell("remember", text, "--kind", "experience", "--task-type", name)

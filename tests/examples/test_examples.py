@@ -36,6 +36,7 @@ def test_an_example_runs_and_shows_what_it_is_about(name: str, home: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(280)
+@pytest.mark.usefixtures("shipped_embedder")
 @pytest.mark.parametrize("name", REFLECTING)
 def test_an_agent_knows_tomorrow_what_it_failed_at_today(name: str, home: Path) -> None:
     assert REFLECTING[name] in run(name, home)

@@ -36,6 +36,7 @@ def kept(memory: Memory, **where: Any) -> set[str]:
     return {hit.text for hit in memory.search("", limit=50, **where)}
 
 
+@pytest.mark.usefixtures("shipped_embedder")
 def test_the_pair_of_two_languages_is_one_and_the_fuller_wording_stays(settings: Settings, memory: Memory) -> None:
     memory.remember("payment API times out, retry", kind="experience")
     memory.remember("支付API超时应重试三次", kind="experience")
@@ -43,6 +44,7 @@ def test_the_pair_of_two_languages_is_one_and_the_fuller_wording_stays(settings:
     assert kept(memory) == {"支付API超时应重试三次"}
 
 
+@pytest.mark.usefixtures("shipped_embedder")
 def test_of_two_wordings_the_one_that_was_read_most_is_kept(settings: Settings, memory: Memory) -> None:
     memory.remember("Ann's favourite colour is blue.", subject="ann")
     read = memory.remember("Blue is Ann's favourite colour.", subject="ann")

@@ -37,6 +37,7 @@ def kept(memory: Memory, **where: Any) -> set[str]:
     return {hit.text for hit in memory.search("", subject="ann", limit=50, **where)}
 
 
+@pytest.mark.usefixtures("shipped_embedder")
 def test_likes_email_no_phone_calls_wants_fast_replies_is_one_preference(settings: Settings, memory: Memory) -> None:
     for hour, text in enumerate(("likes e-mail", "no phone calls", "wants fast replies")):
         said_at = TODAY + timedelta(hours=hour)

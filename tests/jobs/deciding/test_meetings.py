@@ -59,6 +59,7 @@ def test_what_was_said_later_supersedes_what_it_changes(
     assert (before["superseded_by"], before["valid_to"]) == (ids[new], said[new])
 
 
+@pytest.mark.usefixtures("shipped_embedder")
 def test_two_wordings_of_one_thing_are_one_memory_even_in_one_batch(settings: Settings, memory: Memory) -> None:
     first = memory.remember("Ann's favourite colour is blue.", subject="ann", valid_from=TODAY)
     later = TODAY + timedelta(hours=1)

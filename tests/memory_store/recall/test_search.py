@@ -35,8 +35,8 @@ STORE = """
 
 @pytest.fixture(scope="module")
 def embedder(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
-    """The default embedder."""
-    return embedder_of(Settings.load(home=str(tmp_path_factory.mktemp("home"))))
+    """The embedder that users have who set nothing."""
+    return embedder_of(Settings.load(home=str(tmp_path_factory.mktemp("home")), embedder="auto"))
 
 
 @pytest.fixture(scope="module")
