@@ -170,3 +170,15 @@ def test_a_client_that_is_gone_before_it_is_greeted_ends_the_server_without_an_e
     os.close(writes)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_setting_that_can_not_be_meant_ends_the_server_with_an_error_that_names_it(
+    home: Path, tmp_path: Path
+) -> None:
+    """Nothing but the protocol is on standard output, even then."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hindlake.cli", "mcp"], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        env=environment(home, {"HINDLAKE_MCP_THREADS": "many"}), input=json.dumps(_initialize("2025-06-18")) + "\n",
+    )  # fmt: skip
+    assert (done.returncode, "mcp.threads" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] in ([], [1])
