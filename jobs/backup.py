@@ -292,8 +292,12 @@ class _Backup:
         """Read what was written back, put right what is wrong, and fold the log that lies in the pool."""
         most = grace(self.settings).total_seconds() / 2
         must_read = self.settings.backup.verify == "full" or (most and seconds > most)
-        self.backups.sync(sorted(self.fresh))
         self._check_there(manifest)
+        try:
+            self.backups.sync(sorted(self.fresh))
+        except FileNotFoundError as error:
+            # By a purge, which reaches the backups, or by a prune that waited long.
+            raise LakeError(f"{error.filename} was removed meanwhile: run `hindlake backup create` again") from error
         some = [
             kept
             for kept in manifest.files
@@ -332,6 +336,7 @@ class _Backup:
                     "run `hindlake backup create` again"
                 )
             self.backups.put(path, data)
+            self.fresh.add(pool_path(path, kept[path].sha256))
             self.report.repaired += 1
 
 

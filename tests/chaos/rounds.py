@@ -32,6 +32,9 @@ _TICK = 0.02
 #: longer than so many times what is planned.
 _ACTS, _ACTS_BETWEEN, _STRETCH = 20, 1, 3
 _NIGHT = JOBS[2][1]
+#: What may end a job though no disk and no bucket fails: another one at work, which may stand still, and a purge that
+#: took away what a backup was about to keep.
+_CAUSES = (" is at work (process ", "run `hindlake backup create` again")
 
 
 @dataclass
@@ -214,7 +217,7 @@ class _Running:
                 self.round.unclean.append(f"{member.name} ({member.role}): {failure}")
             elif not member.is_killed:
                 self.round.ended[member.role, member.process.exitcode] += 1
-                if member.process.exitcode and not may_fail:
+                if member.process.exitcode and not (may_fail or any(why in member.errors for why in _CAUSES)):
                     self.round.unclean.append(f"{member.name} ({member.role}) failed without a cause: {member.said}")
 
     def _calm(self) -> None:

@@ -261,6 +261,23 @@ def test_a_backup_whose_file_no_one_has_any_more_is_not_listed(
     assert len(backups.names()) == 1
 
 
+def test_what_is_taken_out_of_the_pool_just_before_it_is_forced_to_the_disk_is_told(
+    lake: Lake, settings: Settings, clock: ManualClock, backups: Backups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A purge that rewrites the lake and its backups while a backup stands still does that."""
+    fill(lake)
+    sync = Backups.sync
+
+    def late(self: Backups, paths: list[str]) -> None:
+        (Path(backups.url) / paths[0]).unlink()
+        sync(self, paths)
+
+    monkeypatch.setattr(Backups, "sync", late)
+    with pytest.raises(LakeError, match="hindlake backup create` again"):
+        backup(lake, backups, settings, clock)
+    assert backups.names() == []
+
+
 def test_a_damaged_file_of_the_lake_does_not_replace_what_it_was(
     lake: Lake, settings: Settings, clock: ManualClock, backups: Backups
 ) -> None:
