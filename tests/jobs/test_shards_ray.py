@@ -208,6 +208,11 @@ def test_lines_of_workers_are_shown_by_the_process_that_began_the_run(
     ]  # fmt: skip
 
 
+@pytest.mark.skipif(
+    "RAY_NODES" not in os.environ,
+    reason="brings up three nodes on one machine, which one with two cores and other work does not always do in time: "
+    "RAY_NODES=1 runs it",
+)
 @pytest.mark.timeout(420)
 def test_a_node_that_is_lost_in_the_middle_changes_nothing_of_what_is_decided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
