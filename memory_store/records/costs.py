@@ -8,6 +8,7 @@ from datetime import datetime
 
 from ..files.lake import Lake, namespace_path
 from ..ids import time_of
+from ..telemetry.spending import USED
 from .runs import Run, Spent, read_run
 
 
@@ -35,11 +36,8 @@ class Cost:
         self.runs += 1
         self.stopped += run.status == "stopped"
         for one in spent:
-            for name in _USED:
+            for name in USED:
                 setattr(self, name, getattr(self, name) + getattr(one, name))
-
-
-_USED = ("calls", "failed_calls", "estimated_calls", "repeated_calls", "input_tokens", "output_tokens", "cost")
 
 
 @dataclass

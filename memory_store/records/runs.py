@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -18,31 +18,20 @@ from ..files.lake import Lake, namespace_path
 from ..ids import sortable_id
 from ..settings import Settings
 from ..telemetry.events import claimed_id
-from ..telemetry.spending import Ledger, Parts, Usage, counted_in
+from ..telemetry.spending import USED, Ledger, Parts, Usage, counted_in
 
 #: Files read at once.
 _READERS = 8
-_USED = tuple(item.name for item in fields(Usage))
 
 
-class Spent(msgspec.Struct, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Spent(Usage):
     """What a run has used for one purpose, of one model."""
 
     #: reflect · judge (pairs of memories) · patterns · embed
     purpose: str
     #: Name of the model
     model: str
-    #: Calls to the endpoint, failed ones included
-    calls: int = 0
-    failed_calls: int = 0
-    #: Calls whose tokens are estimated
-    estimated_calls: int = 0
-    #: Calls that were paid for before and made again after a kill
-    repeated_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    #: Micro-dollars
-    cost: int = 0
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -166,7 +155,7 @@ def note_spent(run: Run, parts: Parts) -> None:
 
 def parts_of(run: Run) -> Parts:
     """What a run says that calls have used, by purpose and model."""
-    return {(one.purpose, one.model): Usage(*(getattr(one, name) for name in _USED)) for one in run.spent}
+    return {(one.purpose, one.model): Usage(*(getattr(one, name) for name in USED)) for one in run.spent}
 
 
 def read_run(lake: Lake, namespace: str, run_id: str) -> Run | None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Usage:
     calls: int = 0
     #: Calls that gave no answer
     failed_calls: int = 0
-    #: Calls whose tokens are estimated
+    #: Calls whose tokens are estimated, because no answer said how many
     estimated_calls: int = 0
-    #: Calls that were paid for again
+    #: Calls that were paid for before and made again after a kill
     repeated_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -37,6 +37,8 @@ class Usage:
         return Usage(*(mine - theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
+#: Names of what is counted of calls.
+USED = tuple(item.name for item in fields(Usage))
 #: What was used, by purpose (reflect, judge, patterns, embed) and name of the model.
 Parts = dict[tuple[str, str], Usage]
 
